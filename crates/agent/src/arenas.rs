@@ -1,10 +1,10 @@
 //! The memory that translations lie in.
 //!
-//! Translations must reach what the program's code reaches with 32-bit displacements, so each *arena* serves the modules
-//! around it. Arenas keep out of the way of what grows: they lie below modules (heaps grow above), except below 2 GiB, where
-//! they lie as high as they can.
+//! Translations must reach what the program's code reaches with 32-bit displacements, so each *arena* serves the
+//! modules around it. Arenas keep out of the way of what grows: they lie below modules (heaps grow above), except below
+//! 2 GiB, where they lie as high as they can.
 //!
-//! An arena consists of *segments*, which are filled one after the other and given up as a whole:
+//! An arena consists of *segments*, which are filled one after the other and evicted as a whole:
 //!
 //! ```text
 //!   hot halves                    cold halves
@@ -14,10 +14,11 @@
 //! ```
 //! Which threads are inside of closed segments: [`crate::runtime::Code::reclaim`].
 //!
-//! Processors recognise jumps by the low bits of their addresses before they decode anything: Intel's of 2023 by 24 (measured; [`ALIAS`]). Two
-//! pieces of code whose addresses differ by a multiple of that take each other's jumps for their own, and run two to three times as long. Halves that began at such
-//! a distance and filled at about the same pace did so by the thousand. So the halves of a segment lie half of that apart, arenas begin at
-//! different places in it, and the agent itself lies at its end, where they come last ([`crate::inject`]).
+//! Processors recognise jumps by the low bits of their addresses before they decode anything: Intel's of 2023 by 24
+//! (measured; [`ALIAS`]). Two pieces of code whose addresses differ by a multiple of that take each other's jumps for
+//! their own, and run two to three times as long. Halves that began at such a distance and filled at about the same
+//! pace did so by the thousand. So the halves of a segment lie half of that apart, arenas begin at different places in
+//! it, and the agent itself lies at its end, where they come last ([`crate::inject`]).
 
 use crate::call;
 use crate::sys::{self, PAGE, raw};
@@ -25,8 +26,8 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use numalens_translator::{Cache, Room};
 
-/// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold. Where there is no room for a large
-/// one (runtimes reserve gigabytes around their code), a smaller one does.
+/// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold. Where there is no room for a
+/// large one (runtimes reserve gigabytes around their code), a smaller one does.
 const ARENA_SIZES: [u64; 3] = [128 << 20, 16 << 20, 2 << 20];
 /// Bytes of a half of a segment, at most: where an arena's half is smaller, it is one segment.
 const HALF: u64 = 4 << 20;
@@ -36,7 +37,7 @@ const LEAST_HALF: u64 = 256 << 10;
 const STEP_OF_HALF: u64 = 64 << 10;
 /// When less than this is left of it.
 const MANY_BLOCKS: u64 = 8 << 10;
-/// Segments that the code that is kept should fill at least: what is given up at a time should be a small part.
+/// Segments that the code that is kept should fill at least: what is evicted at a time should be a small part.
 const SEGMENTS: u64 = 16;
 /// Farthest that an arena may be from code: its data must be within 2 GiB too.
 const REACH: u64 = 0x5800_0000;
@@ -163,8 +164,9 @@ impl Arena {
         arena
     }
 
-    /// Much code is waited for when every 4 KiB of it need an entry in the processor's table of pages, so hot halves lie in huge pages, but for
-    /// the beginning of an arena: there small ones do until it is full, as most programs have less code than that.
+    /// Much code is waited for when every 4 KiB of it need an entry in the processor's table of pages, so hot halves
+    /// lie in huge pages, but for the beginning of an arena: there small ones do until it is full, as most programs
+    /// have less code than that.
     fn widen(&self, from: u64, to: u64, how: u32) {
         if from < to {
             // SAFETY: a piece of the arena, whose content does not change. Where it is refused, small pages do.
@@ -196,7 +198,7 @@ pub struct Arenas {
     list: Vec<Arena>,
     /// Bytes of a half of a segment.
     half: u64,
-    /// Bytes of code that are kept, dead code included, before the oldest is given up.
+    /// Bytes of code that are kept, dead code included, before the oldest is evicted.
     limit: u64,
     /// Bytes that full segments hold.
     full: u64,
@@ -307,7 +309,8 @@ impl Arenas {
         self.list.iter_mut().find(|arena| arena.range.contains(&hot))?.segment_of(hot)
     }
 
-    /// The hot half of a segment that is worth being given up: mostly dead, or the oldest of too much. It counts as closed from now on.
+    /// The hot half of a segment that is worth evicting: mostly dead, or the oldest of too much. It counts as closed
+    /// from now on.
     pub fn take_worst(&mut self) -> Option<Range<u64>> {
         if !core::mem::take(&mut self.look) {
             return None;
@@ -335,7 +338,8 @@ impl Arenas {
         self.closed > 0
     }
 
-    /// When so many segments or more are closed, and as many were since threads were last made to come by: the epoch since which they should have.
+    /// When so many segments or more are closed, and as many were since threads were last made to come by: the epoch
+    /// since which they should have.
     pub fn waits_for_threads(&mut self, segments: u32) -> Option<Epoch> {
         let wait = self.closed >= segments && self.epoch.0 >= self.called.0 + u64::from(segments);
         wait.then(|| {
@@ -344,9 +348,9 @@ impl Arenas {
         })
     }
 
-    /// Empties the segments that `is_left` finds left by all threads for the second time, given since when they should have and whether they hold an
-    /// address; `evict` is called for their hot halves before. Returns the hot halves of those that it finds left for the first time: before any
-    /// thread goes on, nothing may lead into them.
+    /// Empties the segments that `is_left` finds left by all threads for the second time, given since when they should
+    /// have and whether they hold an address; `evict` is called for their hot halves before. Returns the hot halves of
+    /// those that it finds left for the first time: before any thread goes on, nothing may lead into them.
     pub fn empty(
         &mut self,
         is_left: impl Fn(Epoch, &dyn Fn(u64) -> bool) -> bool,

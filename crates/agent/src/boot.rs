@@ -1,18 +1,18 @@
-//! From the injector's registers to the first translated block.
+//! From the injector's registers to the first translated fragment.
 
 use crate::allocator::Allocator;
-use crate::area::{Area, Layout};
-use crate::code::World;
+use crate::code::TranslationEnv;
 use crate::machine::place::Place;
 use crate::maps::{self, Maps};
 use crate::pages::{SHADOW_BYTES, Shadow};
 use crate::runtime::{self, Code, Runtime, install};
-use crate::shared::{self, ProcessMemory, Session};
+use crate::session_file::{self, ProcessMemory, Session};
 use crate::signals::Actions;
 use crate::static_program::StaticProgram;
 use crate::static_program::executable::{self, Mapped};
 use crate::sys::{self, Errno, raw};
 use crate::thread::Thread;
+use crate::thread_context::{Layout, ThreadContext};
 use crate::{entry, placement, rank, say};
 use alloc::sync::Arc;
 use core::ops::Range;
@@ -50,16 +50,16 @@ pub struct Start {
 /// At the exec of a program, on a stack of the agent's, once.
 pub unsafe fn boot(start: &Start) -> ! {
     // SAFETY: the caller's promise.
-    let (thread, area) = match unsafe { set_up(start) } {
+    let (thread, context) = match unsafe { set_up(start) } {
         Ok(ready) => ready,
         Err((what, Errno(error))) => {
             say!("numalens: the program cannot be observed: {what} (error {error})");
             sys::exit_group(FAILED)
         }
     };
-    area.set_register(4, start.stack);
+    context.set_register(4, start.stack);
     let entry = runtime::enter(thread, start.entry);
-    // SAFETY: the area holds the program's first registers; the boot stack is not used again.
+    // SAFETY: the context holds the program's first registers; the boot stack is not used again.
     unsafe {
         core::arch::asm!("jmp {resume}", resume = sym entry::resume, in("rax") entry, options(noreturn));
     }
@@ -67,7 +67,7 @@ pub unsafe fn boot(start: &Start) -> ! {
 
 type Failure = (&'static str, Errno);
 
-unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> {
+unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), Failure> {
     let because = |what| move |error| (what, error);
     let none = Errno(0);
     let session = Session::open(start.descriptor).map_err(because("the session file cannot be mapped"))?;
@@ -86,30 +86,31 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
     let (place, shadow) = map_shadow(is_low).map_err(because("there is no address space for the table of pages"))?;
     memory.header().shadow.store(shadow, Relaxed);
     let misses = [entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64];
-    let pattern = shared::table_pattern(&session, process, misses).map_err(because("its tables cannot be written"))?;
+    let pattern =
+        session_file::table_pattern(&session, process, misses).map_err(because("its tables cannot be written"))?;
     let header = session.header();
     let layout = Layout::new(header, pattern);
     let wanted = (header.stack.load(Relaxed) != 0, header.code.load(Relaxed) != 0);
     let is_virtual = session.placement().is_virtual.load(Relaxed) != 0;
     let config = runtime::config(&layout, place, wanted, is_virtual, header.debug.load(Relaxed));
-    let mut world = World::new(maps, vdso, memory, layout, header.most_code.load(Relaxed));
+    let mut env = TranslationEnv::new(maps, vdso, memory, layout, header.most_code.load(Relaxed));
     if is_virtual && vdso != 0 {
-        world.getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).map(|offset| vdso + offset);
+        env.getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).map(|offset| vdso + offset);
     }
     let static_program = program.and_then(|file| StaticProgram::find(start, &file));
-    world.watched.extend(static_program.iter().filter_map(|it| it.allocator.as_ref()).flat_map(Allocator::entries));
-    let code = Code::new(Cache::new(config), world);
+    env.watched.extend(static_program.iter().filter_map(|it| it.allocator.as_ref()).flat_map(Allocator::entries));
+    let code = Code::new(Cache::new(config), env);
     // SAFETY: the caller's promise: once, with one thread.
     unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start, static_program)) };
     let extent = session.first_thread(process, caller).ok_or(("the session file is full", none))?;
-    let area = Area::new(&layout, &session, extent)
+    let context = ThreadContext::new(&layout, &session, extent)
         .map_err(because("there is no memory for the tables of its first thread"))?;
-    prepare(area);
-    area.enter().map_err(because("GS cannot be set"))?;
-    area.note_fs_base();
-    let told = (caller != Extent::NONE).then(|| session.entry(caller).bound_anew.load(Acquire));
+    prepare(context);
+    context.enter().map_err(because("GS cannot be set"))?;
+    context.note_fs_base();
+    let told = (caller != Extent::NONE).then(|| session.entry(caller).rebound.load(Acquire));
     let place = if is_virtual { placement::inherited(&session, caller) } else { Place::nowhere() };
-    let thread = Thread::new(area, extent, place, Arc::new(Actions::new()));
+    let thread = Thread::new(context, extent, place, Arc::new(Actions::new()));
     placement::begin(&session, thread);
     session.entry(extent).stack.store(start.stack, Relaxed);
     session.take_name(extent);
@@ -117,20 +118,20 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, Area), Failure> 
         placement::carry_over(&session, caller, told, extent);
     }
     session.entry(extent).id.store(thread.tid, Release);
-    runtime::runtime().threads.lock().push((thread.tid, area));
+    runtime::runtime().threads.lock().push((thread.tid, context));
     crate::signals::begin_thread(thread);
     crate::syscalls::seccomp::begin();
     if let Some(allocator) = runtime::runtime().allocator() {
         allocator.begin();
     }
-    Ok((thread, area))
+    Ok((thread, context))
 }
 
-/// Sets what an area holds beyond its layout.
-pub fn prepare(area: Area) {
+/// Sets what a thread context holds beyond its layout.
+pub fn prepare(context: ThreadContext) {
     let runtime = runtime::runtime();
     for (offset, value) in runtime.config.constants(runtime.shadow.base()) {
-        area.set(offset, value);
+        context.set(offset, value);
     }
 }
 
@@ -140,7 +141,7 @@ fn map_shadow(is_low: bool) -> Result<(ShadowPlace, u64), Errno> {
     if is_low && let Ok(at) = sys::map_private_at(SHADOW_AT, SHADOW_BYTES, raw::PROT_READ) {
         return Ok((ShadowPlace::At(at as u32), at));
     }
-    sys::map_private(SHADOW_BYTES, raw::PROT_READ).map(|at| (ShadowPlace::FromArea, at))
+    sys::map_private(SHADOW_BYTES, raw::PROT_READ).map(|at| (ShadowPlace::FromContext, at))
 }
 
 /// The program's mappings at its start: all but our own. And where the kernel's code is.
@@ -166,7 +167,7 @@ fn read_maps(start: &Start, memory: &ProcessMemory) -> (Maps, u64) {
     (found, vdso)
 }
 
-/// Tells the collector about a mapping.
+/// Logs a mapping for the collector.
 pub fn log_mapping(memory: &ProcessMemory, mapping: &maps::Mapping, offset: u64, name: &[u8]) {
     let shared = mapping.file.key & !1 | u64::from(mapping.shared);
     let words = [mapping.start, mapping.end, offset, u64::from(mapping.protection), shared, memory.next_site()];

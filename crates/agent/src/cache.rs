@@ -1,8 +1,9 @@
-//! A private cache for each thread, as one of the processor's would be: which accesses a memory beyond it would have seen.
+//! A private cache for each thread, as one of the processor's would be: which accesses a memory beyond it would have
+//! seen.
 //!
-//! Set associative; the line that was not used for longest makes room; what is written is fetched first (write-allocate). There is no other
-//! thread in it, nothing is invalidated, nothing is fetched ahead. An access across the end of a line looks for both, and is one miss
-//! if either is not there.
+//! Set associative; the line that was not used for longest makes room; what is written is fetched first
+//! (write-allocate). There is no other thread in it, nothing is invalidated, nothing is fetched ahead. An access across
+//! the end of a line looks for both, and is one miss if either is not there.
 
 use crate::runtime::Runtime;
 use crate::thread::Thread;
@@ -95,7 +96,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, geometry: Geometry, run: &Run, 
     if misses == 0 {
         return;
     }
-    let at = thread.area.0 + runtime.layout.misses();
+    let at = thread.context.0 + runtime.layout.misses();
     // Side by side as the counters of all accesses are.
     let config = &runtime.config;
     let Some(row) = config.site_counter(run.site, entry.class).map(|at| u64::from(at - config.sites)) else { return };
@@ -103,7 +104,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, geometry: Geometry, run: &Run, 
     // The read of a read-modify-write fetches the line.
     let page = page + if run.kind == Kind::Write { 8 } else { 0 };
     for offset in [row, page] {
-        // SAFETY: the thread's own tables, mapped as long as its area: as many as there are site and page counters.
+        // SAFETY: the thread's own tables, mapped as long as its context: as many as there are site and page counters.
         let counter = unsafe { &*((at + offset) as *const AtomicU64) };
         counter.store(counter.load(Relaxed).wrapping_add(misses), Relaxed);
     }

@@ -1,31 +1,31 @@
 //! Code: reading the program's, and writing down what its translation consists of.
 
-use crate::area::Layout;
 use crate::arenas::Arenas;
 use crate::interposer;
 use crate::maps::{Backing, Mapping, Maps};
 use crate::operand::Operand;
-use crate::seals::Seals;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
+use crate::smc::ProtectedPages;
 use crate::sys::{self, PAGE};
+use crate::thread_context::Layout;
 use alloc::vec::Vec;
 use core::sync::atomic::{
     AtomicU64,
     Ordering::{Relaxed, Release},
 };
 use hashbrown::HashSet;
-use numalens_event::exact::{self, log, stretch};
+use numalens_event::exact::{self, log, segment};
 use numalens_isa::Kind;
-use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Site, SiteId, Stretch};
+use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Segment, Site, SiteId};
 use rustc_hash::FxBuildHasher;
 
-/// Places for pages of code that are known: a system call for each block is saved.
+/// Places for pages of code that are known: a system call for each fragment is saved.
 const CODE_PAGES: usize = 256;
 /// Stands in such a place for no page.
 const NO_PAGE: u64 = 1;
 
 /// What the translator asks about, and what it fills.
-pub struct World {
+pub struct TranslationEnv {
     /// The program's mappings.
     pub maps: Maps,
     /// Where sites are registered.
@@ -45,24 +45,25 @@ pub struct World {
     /// Where translations lie.
     pub arenas: Arenas,
     /// Pages of code that the program could write to.
-    pub seals: Seals,
+    pub protected: ProtectedPages,
     /// The operands of all sites: a fault needs them.
     sites: Vec<Operand>,
-    /// How many stretches there are, and counters of passes.
-    stretches: u32,
-    passes: u32,
+    /// How many segments there are, and execution counters.
+    segments: u32,
+    executions: u32,
     /// Pages of code that was translated lately: somebody is about to fetch from them.
     fetched: Vec<u64>,
     /// The collector knows that there is no room for more.
-    told_full: bool,
+    logged_full: bool,
     /// Pages that were found to be code since mappings last changed, each at a place that follows from its number.
     code_pages: [u64; CODE_PAGES],
 }
 
-impl World {
-    /// A world without code; `vdso`: where the kernel's own is; `most_code`: bytes of translations that are kept.
+impl TranslationEnv {
+    /// An environment without code; `vdso`: where the kernel's own is; `most_code`: bytes of translations that are
+    /// kept.
     pub fn new(maps: Maps, vdso: u64, process: ProcessMemory, layout: Layout, most_code: u64) -> Self {
-        World {
+        TranslationEnv {
             maps,
             process,
             layout,
@@ -72,12 +73,12 @@ impl World {
             vdso,
             getcpu: None,
             arenas: Arenas::new(most_code),
-            seals: Seals::default(),
+            protected: ProtectedPages::default(),
             sites: Vec::new(),
-            stretches: 0,
-            passes: 0,
+            segments: 0,
+            executions: 0,
             fetched: Vec::new(),
-            told_full: false,
+            logged_full: false,
             code_pages: [NO_PAGE; CODE_PAGES],
         }
     }
@@ -87,9 +88,9 @@ impl World {
         self.sites.len() as u32
     }
 
-    /// How many stretches there are.
-    pub fn stretches(&self) -> u32 {
-        self.stretches
+    /// How many segments there are.
+    pub fn segments(&self) -> u32 {
+        self.segments
     }
 
     /// The pages of the code that was translated since the last call.
@@ -122,7 +123,7 @@ impl World {
     }
 }
 
-impl Env for World {
+impl Env for TranslationEnv {
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
         let mut done = 0;
         let before = self.getcpu.and_then(|at| at.checked_sub(address)).unwrap_or(u64::MAX);
@@ -135,8 +136,8 @@ impl Env for World {
                 break;
             }
             let bytes = ((page + PAGE - at) as usize).min(into.len() - done);
-            // SAFETY: the page was found readable, and has not been unmapped since. A program that unmaps code while another thread is about to
-            // execute it would crash without us too.
+            // SAFETY: the page was found readable, and has not been unmapped since. A program that unmaps code while
+            // another thread is about to execute it would crash without us too.
             unsafe { core::ptr::copy_nonoverlapping(at as *const u8, into[done..].as_mut_ptr(), bytes) };
             done += bytes;
         }
@@ -147,9 +148,9 @@ impl Env for World {
         let of = |mapping: &Mapping| {
             let part = start.max(mapping.start)..end.min(mapping.end);
             match mapping.backing {
-                _ if mapping.may_change() && !self.seals.hold(part) => Changes::Silently,
+                _ if mapping.may_change() && !self.protected.hold(part) => Changes::Silently,
                 // What is not a file's was made by the program, which may make it anew with the help of system calls.
-                Backing::Anonymous if mapping.start != self.vdso => Changes::Told,
+                Backing::Anonymous if mapping.start != self.vdso => Changes::Notified,
                 _ => Changes::Never,
             }
         };
@@ -157,20 +158,20 @@ impl Env for World {
     }
 
     fn looked_at(&mut self, start: u64, end: u64) {
-        self.seals.looked_at(start..end);
+        self.protected.looked_at(start..end);
     }
 
-    fn seal(&mut self, start: u64, end: u64) -> bool {
-        self.seals.close(&self.maps, start..end)
+    fn write_protect(&mut self, start: u64, end: u64) -> bool {
+        self.protected.close(&self.maps, start..end)
     }
 
     fn is_counted(&mut self, ip: u64) -> bool {
-        // More than any block has.
+        // More than any fragment has.
         const MARGIN: usize = 4096;
-        let used = self.sites.len().max(self.passes as usize);
+        let used = self.sites.len().max(self.executions as usize);
         let full = used + MARGIN > self.layout.sites as usize;
-        if full && !self.told_full {
-            self.told_full = true;
+        if full && !self.logged_full {
+            self.logged_full = true;
             let text = b"a process has executed more code than there is room for sites: what it executed first after that is not counted";
             self.process.log(log::NOTE, &[], text);
         }
@@ -207,10 +208,10 @@ impl Env for World {
             return row;
         }
         let record = self.process.site(row.0);
-        if let Some(stay) = group.stay {
-            self.passes = self.passes.max(stay.passes + 1);
-            record.passes.store(stay.passes, Relaxed);
-            record.stay.store(stay.id.0 + 1, Relaxed);
+        if let Some(last_page) = group.last_page {
+            self.executions = self.executions.max(last_page.executions + 1);
+            record.executions.store(last_page.executions, Relaxed);
+            record.last_page.store(last_page.id.0 + 1, Relaxed);
         }
         if row != first {
             record.address.store(u64::from(first.0), Relaxed);
@@ -221,26 +222,26 @@ impl Env for World {
         row
     }
 
-    fn new_stretch(&mut self, stretch: &Stretch) {
-        let (kind, counter) = match stretch.counter {
-            FetchCounter::Passes(number) => (stretch::PASSES, number),
-            FetchCounter::Site(site) => (stretch::SITE, site.0),
-            FetchCounter::Correction(number) => (stretch::CORRECTION, number),
+    fn new_segment(&mut self, segment: &Segment) {
+        let (kind, counter) = match segment.counter {
+            FetchCounter::Executions(number) => (segment::EXECUTIONS, number),
+            FetchCounter::Site(site) => (segment::SITE, site.0),
+            FetchCounter::Correction(number) => (segment::CORRECTION, number),
         };
-        if kind != stretch::SITE {
-            self.passes = self.passes.max(counter + 1);
+        if kind != segment::SITE {
+            self.executions = self.executions.max(counter + 1);
         }
         // There is one for each counter, and a second where it goes on in the next page.
-        if self.stretches >= exact::MOST_STRETCHES {
+        if self.segments >= exact::MOST_SEGMENTS {
             return;
         }
-        let record = self.process.stretch(self.stretches);
-        record.address.store(stretch.ip, Relaxed);
-        record.instructions.store(stretch.instructions | kind << stretch::KIND_SHIFT, Relaxed);
+        let record = self.process.segment(self.segments);
+        record.address.store(segment.ip, Relaxed);
+        record.instructions.store(segment.instructions | kind << segment::KIND_SHIFT, Relaxed);
         record.counter.store(counter, Relaxed);
-        self.stretches += 1;
-        self.process.header().stretches.store(self.stretches, Release);
-        let page = stretch.ip & !(PAGE - 1);
+        self.segments += 1;
+        self.process.header().segments.store(self.segments, Release);
+        let page = segment.ip & !(PAGE - 1);
         if self.fetched.last() != Some(&page) {
             self.fetched.push(page);
         }
@@ -256,7 +257,7 @@ impl Env for World {
             unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), to as *mut u8, bytes.len()) };
         }
         self.arenas.fill(room, hot.len() as u64, cold.len() as u64);
-        // Sites are told when they are complete, and before they are counted.
+        // Sites are published when they are complete, and before they are counted.
         self.process.header().sites.store(self.sites.len() as u32, Release);
     }
 

@@ -1,15 +1,16 @@
 //! The border between the cache and the agent, in assembly.
 //!
-//! Generated code jumps here through pointers in the area (`numalens_translator::area`), with the program's registers still in
-//! place. What is saved is the general registers and the flags; vector registers are never touched by the agent.
+//! Generated code jumps here through pointers in the context (`numalens_translator::context`), with the program's
+//! registers still in place. What is saved is the general registers and the flags; vector registers are never touched
+//! by the agent.
 //!
 //! # Signals at the border
 //!
-//! A signal that finds the thread in the agent is put off: the handler ([`crate::signals`]) keeps it, blocks all others and
-//! sets `PENDING`. It must then be noticed before the program goes on. The check stands right before the registers are
-//! restored; a signal that comes after the check, while they are being restored, finds its interrupted address between
-//! `resume_checked` and `resume_end` and sends the thread back to `resume_again`. Restoring only reads the area, so it can begin
-//! anew. The way out of `count` works the same with its own saved registers:
+//! A signal that finds the thread in the agent is put off: the handler ([`crate::signals`]) keeps it, blocks all others
+//! and sets `PENDING`. It must then be noticed before the program goes on. The check stands right before the registers
+//! are restored; a signal that comes after the check, while they are being restored, finds its interrupted address
+//! between `resume_checked` and `resume_end` and sends the thread back to `resume_again`. Restoring only reads the
+//! context, so it can begin again. The way out of `count` works the same with its own saved registers:
 //!
 //! ```text
 //!   resume:          NEXT = rax
@@ -21,18 +22,18 @@
 //!                               the frame of the signal would have been
 //! ```
 
-use crate::area::own;
+use crate::thread_context::own;
 use core::arch::global_asm;
-use numalens_translator::area as fixed;
+use numalens_translator::context as fixed;
 
 unsafe extern "C" {
-    /// Through `area::DISPATCH`.
+    /// Through `context::DISPATCH`.
     pub fn dispatch();
-    /// Through `area::LOOKUP_MISS`.
+    /// Through `context::LOOKUP_MISS`.
     pub fn lookup_miss();
-    /// Through `area::RETURN_MISS`.
+    /// Through `context::RETURN_MISS`.
     pub fn return_miss();
-    /// Through `area::COUNT`.
+    /// Through `context::COUNT`.
     pub fn count();
     /// Goes on in the cache at rax, from any stack.
     pub fn resume();
@@ -40,13 +41,13 @@ unsafe extern "C" {
     pub fn resume_checked();
     /// The end of that piece.
     pub fn resume_end();
-    /// Begins to restore anew.
+    /// Begins to restore again.
     pub fn resume_again();
     /// From here to `count_end` a signal must send the thread to `count_again`.
     pub fn count_checked();
     /// The end of that piece.
     pub fn count_end();
-    /// Begins to restore anew, with the trap flag set.
+    /// Begins to restore again, with the trap flag set.
     pub fn count_again();
     /// Executed with the program's registers where a signal is to be delivered.
     pub fn deliver_trap();
@@ -54,15 +55,15 @@ unsafe extern "C" {
     pub fn signal_entry();
     /// Never called: the kernel wants an address to return to.
     pub fn signal_return();
-    /// Makes a `clone` system call whose child is a new thread (or borrows the memory, as vfork does) and goes on in the
-    /// cache with the area `area`: see [`crate::syscalls::tasks`].
-    pub fn clone_thread(flags: u64, stack: u64, parent_tid: u64, child_tid: u64, tls: u64, area: u64) -> u64;
+    /// Makes a `clone` system call whose child is a new thread (or borrows the memory, as vfork does) and goes on in
+    /// the cache with the context `context`: see [`crate::syscalls::tasks`].
+    pub fn clone_thread(flags: u64, stack: u64, parent_tid: u64, child_tid: u64, tls: u64, context: u64) -> u64;
     /// The same by `clone3`, with so many bytes of its structure.
-    pub fn clone3_thread(arguments: *const u64, bytes: u64, area: u64) -> u64;
-    /// Executes rt_sigreturn with the frame whose `ucontext` begins at `context`.
-    pub fn sigreturn(context: u64) -> !;
-    /// Calls `body(argument)` in a new process that shares the memory, on the stack that ends at `stack`; returns its pid
-    /// or an error as the kernel's word. `child_tid` goes with CLONE_CHILD_CLEARTID.
+    pub fn clone3_thread(arguments: *const u64, bytes: u64, context: u64) -> u64;
+    /// Executes rt_sigreturn with the frame whose `ucontext` begins at `ucontext`.
+    pub fn sigreturn(ucontext: u64) -> !;
+    /// Calls `body(argument)` in a new process that shares the memory, on the stack that ends at `stack`; returns its
+    /// pid or an error as the kernel's word. `child_tid` goes with CLONE_CHILD_CLEARTID.
     pub fn spawn_helper(
         flags: u64,
         stack: u64,

@@ -4,7 +4,7 @@ use crate::runtime::{enter, give_up};
 use crate::signals;
 use crate::thread::Thread;
 use crate::user;
-use numalens_translator::{FarReturn, FarTarget, area as fixed};
+use numalens_translator::{FarReturn, FarTarget, context as fixed};
 
 /// The segments that Linux has for programs: code of 64 bits and of 32, and their data.
 const CODE_64: u16 = 0x33;
@@ -18,8 +18,8 @@ const NOWHERE: u64 = 1 << 63;
 
 /// Does what a far return at `ip` does. Returns where to go on.
 pub fn take(thread: &mut Thread, ip: u64, how: &FarReturn) -> u64 {
-    let area = thread.area;
-    let stack = area.register(4);
+    let context = thread.context;
+    let stack = context.register(4);
     let mut frame = [0u8; 40];
     let frame = &mut frame[..how.words() * usize::from(how.bytes)];
     for (word, at) in frame.chunks_exact_mut(how.bytes.into()).zip((stack..).step_by(how.bytes.into())) {
@@ -27,7 +27,7 @@ pub fn take(thread: &mut Thread, ip: u64, how: &FarReturn) -> u64 {
             return signals::bad_access(thread, ip, at);
         }
     }
-    let flags = area.get(fixed::FLAGS);
+    let flags = context.get(fixed::FLAGS);
     let Some(FarTarget { ip: target, code_segment, stack, interrupt }) = how.target(stack, frame, flags) else {
         return signals::bad_access(thread, ip, stack);
     };
@@ -39,8 +39,8 @@ pub fn take(thread: &mut Thread, ip: u64, how: &FarReturn) -> u64 {
         (code, data) if (code | data) & OWN_TABLE != 0 => cannot(ip, "it goes on in a segment of the program's own"),
         _ => return signals::bad_access(thread, ip, NOWHERE),
     }
-    area.set_register(4, stack);
-    area.set(fixed::FLAGS, flags);
+    context.set_register(4, stack);
+    context.set(fixed::FLAGS, flags);
     enter(thread, target)
 }
 

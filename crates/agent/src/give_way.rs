@@ -3,13 +3,13 @@
 //! Translated code has the place of the table in it ([`numalens_translator::Shadow::At`]), as that costs an instruction
 //! less for each access that is looked up. So the table begins where a displacement of 32 bits reaches it, below 2 GiB,
 //! and that is where programs that lay out memory themselves want theirs (shadow memory of sanitizers, heaps of
-//! emulators at fixed addresses). Then the table goes to where the agent's other memory is, all code is given up, and
+//! emulators at fixed addresses). Then the table goes to where the agent's other memory is, all code is evicted, and
 //! what is translated from then on loads the table's place:
 //!
 //! ```text
 //!   mmap(0x4040000000, MAP_FIXED)   the collector is told that there is no table, and waited for if it writes there
 //!                                   the entries are copied, the old table is unmapped
-//!                                   all translations and arenas are given up
+//!                                   all translations and arenas are given back
 //!                                   the program's call is made
 //! ```
 //! A thread that is inside of translated code would go on with the old place. So this is done while there is one
@@ -24,7 +24,7 @@ use crate::syscalls::{own_memory, tasks};
 use crate::thread::Thread;
 use core::ops::Range;
 use core::sync::atomic::Ordering::Release;
-use numalens_translator::{Shadow, area as fixed};
+use numalens_translator::{Shadow, context as fixed};
 
 /// How long the collector may write to the table before the call is refused.
 const PATIENCE_NS: u64 = 2_000_000_000;
@@ -41,11 +41,11 @@ impl Code {
         if moves && !self.move_table(thread) {
             return false;
         }
-        let shadow = if moves { Shadow::FromArea } else { self.cache.config().shadow };
-        let Code { cache, world, .. } = self;
-        cache.start_anew(world, shadow);
-        thread.area.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
-        world.arenas.give_up();
+        let shadow = if moves { Shadow::FromContext } else { self.cache.config().shadow };
+        let Code { cache, env, .. } = self;
+        cache.restart(env, shadow);
+        thread.context.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
+        env.arenas.give_up();
         !own_memory::is_taken(self, range)
     }
 
@@ -59,7 +59,7 @@ impl Code {
         };
         let moved = header.withdraw_shadow(patient) && runtime.shadow.move_away();
         header.shadow.store(runtime.shadow.base(), Release);
-        thread.area.set(fixed::SHADOW_BASE, runtime.shadow.base() / 8);
+        thread.context.set(fixed::SHADOW_BASE, runtime.shadow.base() / 8);
         moved
     }
 }

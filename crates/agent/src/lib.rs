@@ -1,15 +1,16 @@
 //! The exact engine's part inside the program.
 //!
-//! Freestanding: no libc, no std, no vector registers. It is mapped into the program at its exec ([`inject`]), takes over
-//! before the first instruction ([`boot`]) and from then on runs a translation of the program that counts
-//! (`numalens-translator`), in the same threads. Counters lie in memory shared with the collector (`numalens_event::exact`).
+//! Freestanding: no libc, no std, no vector registers. It is mapped into the program at its exec ([`inject`]), takes
+//! over before the first instruction ([`boot`]) and from then on runs a translation of the program that counts
+//! (`numalens-translator`), in the same threads. Counters lie in memory shared with the collector
+//! (`numalens_event::exact`).
 //!
 //! | module | what it does |
 //! |---|---|
 //! | [`static_program`], [`allocator`] | what the preloaded library does elsewhere: its variables hidden and passed on, heap blocks |
 //! | [`requests`] | what the program asks for by `include/numalens.h` |
 //! | [`inject`] | puts the agent into a program at its exec |
-//! | [`boot`] | from the injector's registers to the first translated block |
+//! | [`boot`] | from the injector's registers to the first translated fragment |
 //! | [`program`] | what a file would be when executed |
 //! | [`machine`] | the virtual machine that the program sees |
 //! | [`sys`] | the agent's own system calls |
@@ -26,7 +27,6 @@
 extern crate alloc;
 
 pub mod allocator;
-pub mod area;
 pub mod arenas;
 pub mod blocks;
 pub mod boot;
@@ -50,13 +50,14 @@ pub mod rank;
 pub mod reclaim;
 pub mod requests;
 pub mod runtime;
-pub mod seals;
-pub mod shared;
+pub mod session_file;
 pub mod signals;
+pub mod smc;
 pub mod static_program;
 pub mod sys;
 pub mod syscalls;
 pub mod thread;
+pub mod thread_context;
 pub mod user;
 pub mod words;
 

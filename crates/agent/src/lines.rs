@@ -1,7 +1,7 @@
 //! Cache lines: who accessed each last, and whether what two threads do there concerns each other.
 //!
-//! The accesses of one thread to a line from the moment on at which it finds another thread to be the last one are its *turn*. A turn is
-//! compared with the one before it, by words of 4 bytes:
+//! The accesses of one thread to a line from the moment on at which it finds another thread to be the last one are its
+//! *turn*. A turn is compared with the one before it, by words of 4 bytes:
 //!
 //! ```text
 //!   thread 1 writes word 0    |  thread 2 reads word 0                     true sharing: the value travels
@@ -10,11 +10,12 @@
 //!   thread 1 reads word 0     |  thread 2 reads word 0                     neither: both keep their copies
 //! ```
 //!
-//! Counts are the thread's own. What threads share is 16 bytes for each line, which change at once: the last thread and its node, the words that
-//! its turn has accessed and written, and those of the turn before. While a turn goes on and accesses nothing new, they are only read.
+//! Counts are the thread's own. What threads share is 16 bytes for each line, which change at once: the last thread and
+//! its node, the words that its turn has accessed and written, and those of the turn before. While a turn goes on and
+//! accesses nothing new, they are only read.
 
 use crate::runtime::Runtime;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::thread::Thread;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
@@ -139,7 +140,8 @@ pub fn renumbered(memory: &ProcessMemory, old: u32, new: u32) {
 /// Replaces `old`, if that is what stands there. All processors have the instruction that can run translated code.
 fn exchange(record: &LastAccess, old: [u64; 2], new: [u64; 2]) -> bool {
     let done: u8;
-    // SAFETY: writes 16 bytes of atomics, aligned to 16, that live as long as the borrow. rbx, which the compiler keeps for itself, is put back.
+    // SAFETY: writes 16 bytes of atomics, aligned to 16, that live as long as the borrow. rbx, which the compiler keeps
+    // for itself, is put back.
     unsafe {
         core::arch::asm!(
             "xchg {low}, rbx",
@@ -168,8 +170,9 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
         return;
     };
     let number = u64::from(page) * LINES_OF_PAGE + line;
-    let at = thread.area.0 + runtime.layout.lines() + number * size_of::<LineCounts>() as u64;
-    // SAFETY: the thread's own table, mapped as long as its area, which has so many for each page that has a record; made of atomics.
+    let at = thread.context.0 + runtime.layout.lines() + number * size_of::<LineCounts>() as u64;
+    // SAFETY: the thread's own table, mapped as long as its context, which has so many for each page that has a record;
+    // made of atomics.
     let counts = unsafe { &*(at as *const LineCounts) };
     if run.kind != Kind::Write {
         add(&counts.reads, run.count);
@@ -222,7 +225,7 @@ fn turned(runtime: &Runtime, thread: &Thread, counts: &LineCounts, was: Last, is
     }
     counter(is.sharing).into_iter().for_each(|counter| add(counter, 1));
     let other = u64::from(was.thread - 1).min(u64::from(exact::MOST_EXTENTS) - 1);
-    let at = thread.area.0 + runtime.layout.communication() + other * 8;
+    let at = thread.context.0 + runtime.layout.communication() + other * 8;
     // SAFETY: as above: one for each thread that there can be.
     add(unsafe { &*(at as *const AtomicU64) }, 1);
 }

@@ -1,10 +1,10 @@
 //! The virtual machine as the program sees it.
 //!
-//! Problem: a program that asks where it runs, binds its threads or places its pages itself is to do on a laptop what it would do on the
-//! server that `--machine` names. The kernel knows nothing of that machine.
+//! Problem: a program that asks where it runs, binds its threads or places its pages itself is to do on a laptop what
+//! it would do on the server that `--machine` names. The kernel knows nothing of that machine.
 //!
-//! Mechanism: every way to ask leads through a system call or through code of the kernel's that is translated like the program's own, so
-//! the agent answers:
+//! Mechanism: every way to ask leads through a system call or through code of the kernel's that is translated like the
+//! program's own, so the agent answers:
 //!
 //! ```text
 //!   cpuid, lsl: blocks end there, the agent answers \  processor.rs
@@ -18,11 +18,12 @@
 //!   open of /proc/self/status, /proc/meminfo, ...    |- proc_files.rs the kernel's text with other lines
 //!   sysinfo                                         /  memory.rs      as much memory as the machine has
 //! ```
-//! Restartable sequences, by which the C library would read its CPU from memory that the kernel writes, are refused to programs of all
-//! recordings. The host's own affinity and policies are never changed: where a thread really runs does not matter.
+//! Restartable sequences, by which the C library would read its CPU from memory that the kernel writes, are refused to
+//! programs of all recordings. The host's own affinity and policies are never changed: where a thread really runs does
+//! not matter.
 //!
-//! What a thread has asked for stands in its extent of the session file ([`numalens_event::exact::ThreadPlace`]), so that other processes can
-//! read it, and change it (`taskset -p`), and so that it outlives an exec.
+//! What a thread has asked for stands in its extent of the session file ([`numalens_event::exact::ThreadPlace`]), so
+//! that other processes can read it, and change it (`taskset -p`), and so that it outlives an exec.
 
 mod calls;
 pub mod cpus;
@@ -37,8 +38,8 @@ mod policies;
 pub mod policy;
 mod proc_files;
 mod processor;
+pub mod published_policies;
 mod shared_policies;
-pub mod told_policies;
 
 use crate::runtime::runtime;
 use crate::sys::raw;
@@ -48,7 +49,7 @@ pub use calls::{getcpu, processor};
 use core::sync::atomic::Ordering::Relaxed;
 use cpus::NodeSet;
 use numalens_event::exact::{self, Placement};
-use numalens_translator::Question;
+use numalens_translator::CpuQuery;
 pub(crate) use policies::read_nodes;
 pub use policies::wanted_home;
 pub use shared_policies::in_force;
@@ -79,8 +80,8 @@ pub fn examine(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> Option<
 }
 
 /// Answers an instruction that asks about the processor.
-pub fn asked(thread: &Thread, question: Question) {
-    processor::answer(thread, placement(), question);
+pub fn asked(thread: &Thread, query: CpuQuery) {
+    processor::answer(thread, placement(), query);
 }
 
 /// The machine in force.

@@ -1,7 +1,7 @@
 //! First touches: giving pages their numbers and classes, and taking them back when pages go.
 //!
-//! The shadow table has an entry for each page of the address space. An entry without a class makes every access to its page
-//! come here, *before* it is executed, so the kernel can still be asked what is there:
+//! The shadow table has an entry for each page of the address space. An entry without a class makes every access to its
+//! page come here, *before* it is executed, so the kernel can still be asked what is there:
 //!
 //! ```text
 //!   nothing is there   a write, or shared memory    this access places the page: its first touch
@@ -9,27 +9,29 @@
 //!   a page is there    in a huge page of ours       part of that one
 //!                      else                         the kernel placed it, unseen
 //! ```
-//! On a virtual machine the policy says where a new page goes, and its class is settled. On a real one that can only be asked
-//! afterwards: the first access is counted as *undecided*, the entry stays *open*, and the next access asks. See `decide.rs`.
+//! On a virtual machine the policy says where a new page goes, and its class is settled. On a real one that can only be
+//! asked afterwards: the first access is counted as *pending*, the entry stays *open*, and the next access asks. See
+//! `resolve.rs`.
 //!
-//! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork) stay open
-//! too, so that the write is seen. Reads of them come here every time, and patience has an end: see [`PATIENCE`], and for the zero page `zeros.rs`.
+//! Pages that a write would replace by a copy (the zero page, a file's pages mapped privately, a parent's after a fork)
+//! stay open too, so that the write is seen. Reads of them come here every time, and patience has an end: see
+//! [`PATIENCE`], and for the zero page `zeros.rs`.
 
-mod ahead;
-mod anew;
-mod ask;
+mod access_handler;
+mod before_string_write;
 mod common;
-mod decide;
 mod fetched;
+mod generation;
 mod home;
+mod huge_pages;
 pub mod in_call;
 mod inherit;
-mod leaders;
+mod migrate;
 mod place;
+mod query;
 mod reconcile;
-mod rehome;
+mod resolve;
 mod stack;
-mod toucher;
 mod walk;
 mod zeros;
 
@@ -41,27 +43,27 @@ use crate::lock::Lock;
 use crate::machine;
 use crate::maps::{Backing, Mapping};
 use crate::runtime::{give_up, runtime};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
 use crate::words;
+pub use access_handler::AccessHandler;
 use alloc::vec::Vec;
-pub use anew::may_begin_anew;
-pub use ask::Exclusive;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+pub use generation::may_begin_generation;
 use hashbrown::HashMap;
 pub use home::{class_in, expected, is_virtual};
-use home::{class_of, class_with, may_be_huge, undecided};
+use home::{class_of, class_with, may_be_huge, pending_home};
 pub use inherit::Inherited;
 use numalens_event::exact::{self, PageRecord, fault, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
+pub use query::Exclusive;
 use rustc_hash::FxBuildHasher;
 pub use stack::copy as copy_stack;
-pub use toucher::Toucher;
 
 const PAGE_BITS: u32 = 12;
 /// Page numbers of the address space.
@@ -72,8 +74,8 @@ const CHUNK: u64 = 512;
 const PIECE: u64 = 2 << 20;
 /// Bytes of the shadow table.
 pub const SHADOW_BYTES: u64 = END * size_of::<PageEntry>() as u64;
-/// Reads of a page that waits for its first write, before it is taken for one that is only read. The write that comes later is then
-/// no first touch; where it moves the page to another node, the collector finds that out.
+/// Reads of a page that waits for its first write, before it is taken for one that is only read. The write that comes
+/// later is then no first touch; where it moves the page to another node, the collector finds that out.
 const PATIENCE: u32 = 64;
 
 /// What is still to be found out about a page ([`PageRecord::open`]).
@@ -109,11 +111,11 @@ type Chunks = HashMap<u64, Chunk, FxBuildHasher>;
 struct Chunk {
     /// Entries.
     used: u32,
-    /// The page whose first touch may have placed all of the chunk as one huge page (`leaders.rs`); 0: none.
+    /// The page whose first touch may have placed all of the chunk as one huge page (`huge_pages.rs`); 0: none.
     leader: u32,
     /// Pages of the chunk may have gone since: whether any is left is to be asked.
     is_unsure: bool,
-    /// Of the entries, at least so many are marked (`anew.rs`).
+    /// Of the entries, at least so many are marked (`generation.rs`).
     marked: u32,
 }
 
@@ -198,15 +200,15 @@ impl Shadow {
     }
 
     /// The entry of a page that the thread is about to access, new or known.
-    fn touch(&self, memory: &ProcessMemory, toucher: &mut Toucher<'_>, run: &Run) -> Option<PageEntry> {
+    fn touch(&self, memory: &ProcessMemory, handler: &mut AccessHandler<'_>, run: &Run) -> Option<PageEntry> {
         let page = run.address >> PAGE_BITS;
         let writes = run.kind != Kind::Read;
         let is_known = |entry: PageEntry| entry.class > if writes { PageEntry::READ_ONLY } else { 0 };
         let known = self.load(page);
         if is_known(known) {
-            // Another member of a group of which one was told.
-            if toucher.told == page {
-                toucher.tell(memory, run, known);
+            // Another member of a group of which one was logged.
+            if handler.logged == page {
+                handler.log_access(memory, run, known);
             }
             return Some(known);
         }
@@ -216,7 +218,7 @@ impl Shadow {
         // What is taken back was counted in a page that is known.
         let takes_back = (run.count as i64) < 0;
         self.catch_up(runtime());
-        let terrain = runtime().code.lock().world.maps.find(run.address).copied();
+        let terrain = runtime().code.lock().env.maps.find(run.address).copied();
         let needed = if writes { raw::PROT_WRITE } else { raw::PROT_READ };
         if terrain.is_some_and(|mapping| mapping.protection & needed == 0) {
             // It will fault, and then be no access.
@@ -231,8 +233,8 @@ impl Shadow {
         }
         let mut used = self.used.lock();
         let mut known = self.load(page);
-        if known.slot != 0 && !takes_back && memory.page(known.slot / 2).begins_anew() {
-            known = self.anew(memory, &mut used, toucher.thread, page, known, &terrain)?;
+        if known.slot != 0 && !takes_back && memory.page(known.slot / 2).begins_generation() {
+            known = self.next_generation(memory, &mut used, handler.thread, page, known, &terrain)?;
         }
         if is_known(known) {
             return Some(known);
@@ -242,18 +244,18 @@ impl Shadow {
             return None;
         }
         if known.slot != 0 {
-            if takes_back && decide::is_open(memory, memory.page(known.slot / 2)) {
-                return Some(PageEntry { class: undecided(memory), ..known });
+            if takes_back && resolve::is_open(memory, memory.page(known.slot / 2)) {
+                return Some(PageEntry { class: pending_home(memory), ..known });
             }
-            if takes_back && memory.page(known.slot / 2).begins_anew() {
+            if takes_back && memory.page(known.slot / 2).begins_generation() {
                 return Some(counted_as(memory, known));
             }
-            if memory.page(known.slot / 2).state() == open::SETTLED && toucher.is_watched(memory, run, known) {
+            if memory.page(known.slot / 2).state() == open::SETTLED && handler.is_watched(memory, run, known) {
                 return Some(counted_as(memory, known));
             }
-            match self.ask_again(memory, toucher.thread, run, known) {
+            match self.query_again(memory, handler.thread, run, known) {
                 Again::Known(entry) => return Some(entry),
-                Again::Rehomed(entry) => {
+                Again::Migrated(entry) => {
                     drop(used);
                     let range = page << PAGE_BITS..(page + 1) << PAGE_BITS;
                     self.renumbered(range, &[(page, known.slot / 2, entry.slot / 2)]);
@@ -265,12 +267,12 @@ impl Shadow {
         }
         let chunk = used.entry(page / CHUNK).or_default();
         chunk.used += u32::from(known.slot == 0);
-        let (entry, record) = self.place(memory, toucher.thread, run, &terrain, copies, chunk)?;
+        let (entry, record) = self.place(memory, handler.thread, run, &terrain, copies, chunk)?;
         let leads = chunk.leader == entry.slot / 2 && chunk.used > 1;
         drop(used);
         if leads {
             // In place of a huge zero page.
-            self.written_by_kernel(leaders::addresses(page / CHUNK).start, CHUNK << PAGE_BITS);
+            self.written_by_kernel(huge_pages::addresses(page / CHUNK).start, CHUNK << PAGE_BITS);
         }
         if known.slot != 0 {
             words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);
@@ -280,7 +282,7 @@ impl Shadow {
             }
         }
         if record.how.load(Relaxed) == touch::NONE {
-            let stack = if toucher.stopped { None } else { stack::note(memory, toucher.thread, run.site) };
+            let stack = if handler.stopped { None } else { stack::note(memory, handler.thread, run.site) };
             record.stack.store(stack.unwrap_or(0), Relaxed);
             record.how.store(touch::FIRST, Release);
         }
@@ -288,18 +290,18 @@ impl Shadow {
     }
 
     /// Looks again at a page that was known and is open.
-    fn ask_again(&self, memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Again {
+    fn query_again(&self, memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Again {
         let (page, writes) = (run.address >> PAGE_BITS, run.kind != Kind::Read);
         let record = memory.page(known.slot / 2);
         let waits = record.state();
-        if decide::is_open(memory, record) {
-            if let Some(entry) = decide::counted_along(memory, thread, run, known) {
+        if resolve::is_open(memory, record) {
+            if let Some(entry) = resolve::counted_along(memory, thread, run, known) {
                 return Again::Known(entry);
             }
-            match ask::presence(page) {
-                Some(home) => decide::decide(memory, record, home),
+            match query::presence(page) {
+                Some(home) => resolve::resolve(memory, record, home),
                 None if waits == open::PLACED || !writes => {
-                    if let Some(entry) = decide::counted_early(memory, thread, run, known) {
+                    if let Some(entry) = resolve::counted_early(memory, thread, run, known) {
                         return Again::Known(entry);
                     }
                 }
@@ -310,19 +312,19 @@ impl Shadow {
             }
         }
         match waits {
-            open::ZERO if !writes && ask::presence(page).is_none() => {
+            open::ZERO if !writes && query::presence(page).is_none() => {
                 self.not_written(memory, record, page, known);
                 return Again::Known(counted_as(memory, known));
             }
             // Another one's write may have placed it, with all around it.
-            open::ZERO => return if writes && ask::presence(page).is_none() { Again::Copied } else { Again::Gone },
+            open::ZERO => return if writes && query::presence(page).is_none() { Again::Copied } else { Again::Gone },
             open::SHARED if writes => return Again::Copied,
             open::SHARED if record.waited.load(Relaxed) < PATIENCE => return Again::Known(counted_as(memory, known)),
             open::SHARED => return Again::Known(self.settle(record, page, known, record.class.load(Relaxed))),
             _ => {}
         }
         let class = record.class.load(Relaxed);
-        let Some(home) = ask::presence(page) else {
+        let Some(home) = query::presence(page) else {
             if waits == open::IN_DOUBT {
                 record.end_ns.store(sys::now_ns(), Relaxed);
                 if record.fault.load(Relaxed) & fault::MAY_BE_HUGE != 0 {
@@ -341,7 +343,7 @@ impl Shadow {
         let now = class_of(memory, home, pinned || waits == open::MOVED && home != was);
         if now != class {
             record.set_state(open::SETTLED);
-            return Again::Rehomed(self.count_in(memory, page, PageEntry { class, ..known }, now));
+            return Again::Migrated(self.count_in(memory, page, PageEntry { class, ..known }, now));
         }
         Again::Known(self.settle(record, page, known, now))
     }
@@ -355,8 +357,8 @@ impl Shadow {
         entry
     }
 
-    /// Gives a page that has none (any more) a number and a class. The record of a first touch is complete when its call stack is in
-    /// it and `how` is set.
+    /// Gives a page that has none (any more) a number and a class. The record of a first touch is complete when its
+    /// call stack is in it and `how` is set.
     fn place(
         &self,
         memory: &ProcessMemory,
@@ -369,7 +371,7 @@ impl Shadow {
         let page = run.address >> PAGE_BITS;
         let writes = run.kind != Kind::Read;
         let private = terrain.backing != Backing::Shared;
-        let there = if copies { None } else { ask::presence(page) };
+        let there = if copies { None } else { query::presence(page) };
         let leader = chunk.leader;
         let whole = may_be_huge(terrain, page);
         let pinned = thread.node >= 0 || terrain.bound;
@@ -379,7 +381,7 @@ impl Shadow {
             _ if before && is_virtual() => (touch::UNSEEN, fault::ANOTHERS),
             Some(_) if leader != 0 && terrain.backing == Backing::Anonymous => (touch::HUGE, fault::NONE),
             // A private copy of a file's page, unless the kernel itself has made one.
-            Some(_) if writes && terrain.backing == Backing::PrivateFile && ask::is_files(page) => {
+            Some(_) if writes && terrain.backing == Backing::PrivateFile && query::is_files(page) => {
                 (touch::FIRST, fault::COPY_ON_WRITE)
             }
             // Repeated string instructions come here when they are done.
@@ -414,8 +416,8 @@ impl Shadow {
             touch::FIRST if !is_virtual() && !run.done => open::PLACED,
             _ => open::SETTLED,
         };
-        let is_undecided = how == touch::FIRST && !is_virtual() && !run.done;
-        let counted = if is_undecided { undecided(memory) } else { class };
+        let is_pending = how == touch::FIRST && !is_virtual() && !run.done;
+        let counted = if is_pending { pending_home(memory) } else { class };
         if how == touch::FIRST && whole {
             chunk.led_by(page, number);
         }
@@ -471,12 +473,13 @@ impl Shadow {
         let sites = runtime.process().header().sites.load(Acquire);
         let threads = runtime.threads.lock();
         crate::placement::FORGOTTEN.fetch_add(1, Relaxed);
-        for (_, area) in threads.iter() {
-            area.forget(&runtime.layout, sites, &range);
+        for (_, context) in threads.iter() {
+            context.forget(&runtime.layout, sites, &range);
         }
     }
 
-    /// The pages of a range may have gone (MADV_FREE) or been `moved` to other nodes: each is asked for at its next access.
+    /// The pages of a range may have gone (MADV_FREE) or been `moved` to other nodes: each is asked for at its next
+    /// access.
     pub fn doubt(&self, memory: &ProcessMemory, range: Range<u64>, moved: bool) {
         let mut changed = false;
         if !moved {
@@ -484,7 +487,7 @@ impl Shadow {
         }
         self.each(range.clone(), |shadow, page, entry| {
             let record = memory.page(entry.slot / 2);
-            let is_marked = record.begins_anew() && record.state() == open::SETTLED;
+            let is_marked = record.begins_generation() && record.state() == open::SETTLED;
             if entry.class > PageEntry::READ_ONLY || is_marked {
                 changed = true;
                 record.class.store(entry_class(record, entry), Relaxed);
@@ -537,7 +540,7 @@ enum Again {
     /// It is counted like this.
     Known(PageEntry),
     /// It was moved, and is counted like this under another number.
-    Rehomed(PageEntry),
+    Migrated(PageEntry),
     /// This access replaces it by a copy.
     Copied,
     /// It is gone: what is there now is another page.
@@ -553,12 +556,12 @@ fn counted_as(memory: &ProcessMemory, open: PageEntry) -> PageEntry {
     PageEntry { class: memory.page(open.slot / 2).class.load(Relaxed), ..open }
 }
 
-/// Whether a page that was read again goes on waiting for its first write. The zero page is looked for now and then: the kernel may
-/// have placed a page meanwhile.
+/// Whether a page that was read again goes on waiting for its first write. The zero page is looked for now and then:
+/// the kernel may have placed a page meanwhile.
 fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
     let record = memory.page(known.slot / 2);
     match record.state() {
-        _ if decide::is_open(memory, record) || record.begins_anew() => false,
+        _ if resolve::is_open(memory, record) || record.begins_generation() => false,
         // It had its class already, and somebody wants it looked for.
         open::ZERO if record.class.load(Relaxed) == PageEntry::READ_ONLY => false,
         open::ZERO => !(record.waited.fetch_add(1, Relaxed) + 1).is_power_of_two(),
@@ -567,7 +570,8 @@ fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
     }
 }
 
-/// A new record, of a page that continues the one `number`. Its state is still to be set, and how it came into being, last.
+/// A new record, of a page that continues the one `number`. Its state is still to be set, and how it came into being,
+/// last.
 fn continuing(
     memory: &ProcessMemory,
     number: u32,

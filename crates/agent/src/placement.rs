@@ -1,7 +1,7 @@
-//! Where a thread may run: on a real machine asked at its start and whenever the program changes it, on a virtual one kept here
-//! ([`crate::machine`]).
+//! Where a thread may run: on a real machine asked at its start and whenever the program changes it, on a virtual one
+//! kept here ([`crate::machine`]).
 //!
-//! Every change is told in the log. What is counted is kept apart by node, and by nothing else of a place: so a
+//! Every change is logged. What is counted is kept apart by node, and by nothing else of a place: so a
 //! thread that a change leaves on its node goes on with
 //! its counters, and one that comes to another node has counters for that one, in an extent of their own
 //! ([`Seat`]). They are mapped in the place of those before, which
@@ -18,13 +18,13 @@ use crate::machine::policy::{Policy, mode};
 use crate::machine::{self, index_of};
 use crate::pages::is_virtual;
 use crate::runtime::runtime;
-use crate::shared::Session;
+use crate::session_file::Session;
 use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, Extent, GONE_ON, end, log};
-use numalens_translator::area as fixed;
+use numalens_translator::context as fixed;
 
 const CPU_WORDS: usize = exact::MOST_CPUS / 64;
 /// Known, policy, its nodes, those named, the CPUs: as `exact::ThreadPlace`.
@@ -41,7 +41,8 @@ pub const NOWHERE: Words = [0; WORDS];
 /// The mode without its flags.
 const MODE: u64 = 0xff;
 
-/// Where the calling thread may run, as `exact::ThreadPlace` has it, and the index of the node that this binds it to; negative: none.
+/// Where the calling thread may run, as `exact::ThreadPlace` has it, and the index of the node that this binds it to;
+/// negative: none.
 fn ask(session: &Session) -> (Words, i32) {
     let mut place = [0u64; WORDS];
     place[0] = 1;
@@ -112,7 +113,7 @@ fn sit(session: &Session, thread: &mut Thread) {
     let slot = session.entry(thread.first).slot.load(Relaxed);
     thread.place = thread.place.clone().seated(session.placement(), slot);
     thread.node = node_of(session, &thread.place);
-    thread.area.set(fixed::PROCESSOR, machine::processor(&thread.place, session.placement()));
+    thread.context.set(fixed::PROCESSOR, machine::processor(&thread.place, session.placement()));
 }
 
 /// The index of the node that a place binds a thread to: by its CPUs, else by its memory policy; negative: none.
@@ -155,7 +156,8 @@ fn read(session: &Session, offset: u64) -> (CpuSet, Policy) {
     (cpus, Policy::from_words(words[1], nodes, named))
 }
 
-/// The place of a program's first thread on a virtual machine: that of the thread that called exec, in the extent `caller`.
+/// The place of a program's first thread on a virtual machine: that of the thread that called exec, in the extent
+/// `caller`.
 pub fn inherited(session: &Session, caller: Extent) -> Place {
     let (cpus, policy) = match caller {
         Extent(..exact::MOST_EXTENTS) => wanted(session, caller),
@@ -164,17 +166,18 @@ pub fn inherited(session: &Session, caller: Extent) -> Place {
     Place::among(cpus, policy)
 }
 
-/// The calling thread is about to be known by another extent. Takes over what others have told it at the one before since it was told so many things, which it
-/// takes notice of when it next leaves the code cache; whoever comes later than this tells it at the new one.
+/// The calling thread is about to be known by another extent. Takes over what others have told it at the one before
+/// since it was told so many things, which it takes notice of when it next leaves the code cache; whoever comes later
+/// than this tells it at the new one.
 pub fn carry_over(session: &Session, before: Extent, told: u32, now: Extent) {
-    let by_now = session.entry(before).bound_anew.fetch_or(GONE_ON, AcqRel);
+    let by_now = session.entry(before).rebound.fetch_or(GONE_ON, AcqRel);
     if by_now == told {
         return;
     }
     if is_virtual() {
         write_wanted(session, now, &read(session, before.offset() + exact::thread::WANTED).0);
     }
-    session.entry(now).bound_anew.fetch_add(1, Release);
+    session.entry(now).rebound.fetch_add(1, Release);
 }
 
 /// The calling thread of a real machine may run elsewhere now.
@@ -199,7 +202,7 @@ pub fn settle(thread: &mut Thread, cpus: CpuSet, policy: Policy) {
     }
 }
 
-/// Tells where the calling thread is now, and goes on with the counters for that.
+/// Logs where the calling thread is now, and goes on with the counters for that.
 fn go_on(thread: &mut Thread, place: &Words) {
     let runtime = runtime();
     let used = place.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
@@ -231,8 +234,8 @@ fn change_counters(thread: &mut Thread, on: i32) {
             None => return,
         },
     };
-    if thread.area.map_counters(&runtime.layout, session, next.extent).is_err() {
-        let _ = thread.area.map_counters(&runtime.layout, session, thread.extent);
+    if thread.context.map_counters(&runtime.layout, session, next.extent).is_err() {
+        let _ = thread.context.map_counters(&runtime.layout, session, thread.extent);
         if known.is_none() {
             end_extent(session, next.extent, end::REPLACED);
         }
@@ -242,7 +245,7 @@ fn change_counters(thread: &mut Thread, on: i32) {
     thread.extent = next.extent;
     if next.forgotten != now {
         let sites = runtime.process().header().sites.load(Acquire);
-        thread.area.forget(&runtime.layout, sites, &(0..u64::MAX));
+        thread.context.forget(&runtime.layout, sites, &(0..u64::MAX));
     }
     if let Some(known) = known {
         thread.seats.swap_remove(known);
@@ -285,22 +288,22 @@ pub fn end_seats(session: &Session, thread: &Thread, how: u32) {
 pub fn notify(tid: u32) {
     let session = &runtime().session;
     if let Some(extent) = session.thread_of(tid) {
-        tell(session, tid, extent, |_| {});
+        notify_thread(session, tid, extent, |_| {});
     }
 }
 
 /// Somebody wants the thread `tid` of a virtual machine, which has been found at this extent, on these CPUs.
 pub fn want(session: &Session, tid: u32, extent: Extent, cpus: &CpuSet) {
-    tell(session, tid, extent, |extent| write_wanted(session, extent, cpus));
+    notify_thread(session, tid, extent, |extent| write_wanted(session, extent, cpus));
 }
 
-/// Tells a thread to look where it may run, at the extent that it has by now.
-fn tell(session: &Session, tid: u32, mut extent: Extent, write: impl Fn(Extent)) {
+/// Notifies a thread to look where it may run, at the extent that it has by now.
+fn notify_thread(session: &Session, tid: u32, mut extent: Extent, write: impl Fn(Extent)) {
     /// A thread that is stopped on its way is not waited for any longer: naps.
     const PATIENCE: u32 = 10_000;
     loop {
         write(extent);
-        if session.entry(extent).bound_anew.fetch_add(1, AcqRel) & GONE_ON == 0 {
+        if session.entry(extent).rebound.fetch_add(1, AcqRel) & GONE_ON == 0 {
             return;
         }
         let next = (0..PATIENCE).find_map(|_| {
@@ -327,7 +330,7 @@ fn write_wanted(session: &Session, extent: Extent, cpus: &CpuSet) {
 /// Where another thread of a virtual machine may run, whether it has noticed or not.
 pub fn wanted(session: &Session, extent: Extent) -> (CpuSet, Policy) {
     // In this order: what the thread notices in between, it has written down before it says so.
-    let has_noticed = session.entry(extent).bound_anew.load(Acquire) & !GONE_ON == 0;
+    let has_noticed = session.entry(extent).rebound.load(Acquire) & !GONE_ON == 0;
     let (cpus, policy) = current(session, extent);
     if has_noticed { (cpus, policy) } else { (read(session, extent.offset() + exact::thread::WANTED).0, policy) }
 }
@@ -361,7 +364,7 @@ fn current(session: &Session, extent: Extent) -> (CpuSet, Policy) {
 pub fn take_notice(thread: &mut Thread) {
     let session = &runtime().session;
     let told = thread.first;
-    let count = &session.entry(told).bound_anew;
+    let count = &session.entry(told).rebound;
     loop {
         let seen = count.load(Acquire);
         if seen == 0 {

@@ -1,15 +1,15 @@
-//! The rank of the program in its MPI program, by the variables on its first stack. The collector could look at the process instead, but many are gone by
-//! the time it does.
+//! The rank of the program in its MPI program, by the variables on its first stack. The collector could look at the
+//! process instead, but many are gone by the time it does.
 
 use crate::user;
-use numalens_event::rank::{LONGEST, Told};
+use numalens_event::rank::{LONGEST, RankSource};
 
 /// Variables that are looked at, at most.
 const MOST: u64 = 1 << 16;
 
 /// That of a program that has not begun, whose first stack pointer is `stack`.
 pub fn of_program(stack: u64) -> Option<u32> {
-    let mut told = Told::default();
+    let mut source = RankSource::default();
     let arguments: u64 = user::read(stack).ok()?;
     // Behind the number of arguments come these and a 0, then the variables.
     let first = stack.checked_add(arguments.checked_add(2)?.checked_mul(8)?)?;
@@ -20,8 +20,8 @@ pub fn of_program(stack: u64) -> Option<u32> {
         }
         let mut room = [0u8; LONGEST];
         if let Some(text) = user::read_text(variable, &mut room) {
-            told.look_at(text);
+            source.look_at(text);
         }
     }
-    told.rank()
+    source.rank()
 }

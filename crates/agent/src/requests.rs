@@ -1,10 +1,12 @@
-//! What the program asks for by `include/numalens.h`: a no-op instruction with arguments in registers, which comes here.
+//! What the program asks for by `include/numalens.h`: a no-op instruction with arguments in registers, which comes
+//! here.
 //!
 //! ```text
 //!   rdi: which request   rsi: a name, ended by 0, or an address   rdx: bytes   rax: 0, and 1 when it has been done
 //! ```
-//! Who starts or stops the counting waits until the collector has read everybody's counters: what a thread counts before that belongs to the one
-//! part of the recording, what it counts after to the other. Marks of phases only go into the log.
+//! Who starts or stops the counting waits until the collector has read everybody's counters: what a thread counts
+//! before that belongs to the one part of the recording, what it counts after to the other. Marks of phases only go
+//! into the log.
 
 use crate::blocks;
 use crate::call;
@@ -26,35 +28,36 @@ const PATIENCE_WITH_THE_UNSEEN_NS: u64 = 100_000_000;
 /// How long a wait lasts before the collector is looked for.
 const SLICE_NS: u64 = 20_000_000;
 
-/// Does what the program asks for, which goes on at `next`; what is for the preloaded library is left to that, where there is one.
+/// Does what the program asks for, which goes on at `next`; what is for the preloaded library is left to that, where
+/// there is one.
 pub fn answer(thread: &mut Thread, next: u64) {
-    let area = thread.area;
-    let Some(request) = Request::from_number(area.register(7) as u32) else { return };
+    let context = thread.context;
+    let Some(request) = Request::from_number(context.register(7) as u32) else { return };
     match request {
         Request::Start | Request::Stop => count(request == Request::Start),
-        Request::Begin | Request::End | Request::Mark => tell(thread, request, area.register(6)),
+        Request::Begin | Request::End | Request::Mark => log_mark(thread, request, context.register(6)),
         Request::Moved => look_again(thread),
         Request::Born => {
-            blocks::born(runtime(), area.register(6), area.register(2));
-            area.set_register(2, sys::now_ns());
+            blocks::born(runtime(), context.register(6), context.register(2));
+            context.set_register(2, sys::now_ns());
         }
         Request::Dies => {
-            area.set_register(0, blocks::dies(runtime(), area.register(6)));
-            area.set_register(2, sys::now_ns());
+            context.set_register(0, blocks::dies(runtime(), context.register(6)));
+            context.set_register(2, sys::now_ns());
             return;
         }
         Request::Leaves => {
-            let (start, bytes) = (area.register(6), area.register(2));
+            let (start, bytes) = (context.register(6), context.register(2));
             blocks::leaves(runtime(), start..start.saturating_add(bytes));
-            area.set_register(2, sys::now_ns());
+            context.set_register(2, sys::now_ns());
         }
-        Request::WhenMoved => area.set_register(2, thread.moved_ns.get()),
+        Request::WhenMoved => context.set_register(2, thread.moved_ns.get()),
         Request::Alloc | Request::Free | Request::Name => match runtime().allocator() {
-            Some(allocator) => allocator.told(thread, request, next),
+            Some(allocator) => allocator.declared(thread, request, next),
             None => return,
         },
     }
-    area.set_register(0, 1);
+    context.set_register(0, 1);
 }
 
 /// Has accesses counted, or not, from here on.
@@ -62,7 +65,7 @@ fn count(wanted: bool) {
     let runtime = runtime();
     let header = runtime.session.header();
     // What has been accessed is counted for where it is, as far as that can be known by now.
-    runtime.shadow.decide(runtime.process(), 0..sys::USER_END);
+    runtime.shadow.resolve(runtime.process(), 0..sys::USER_END);
     header.wanted.store(wanted.into(), Release);
     if header.counting.load(Acquire) == u32::from(wanted) {
         return;
@@ -71,7 +74,8 @@ fn count(wanted: bool) {
     await_collector(&header.answered, |answered| answered.wrapping_sub(ticket) as i32 >= 0);
 }
 
-/// Waits for the collector to make a word of the session file what is wanted; `None`: it has not, in all the time that it is given.
+/// Waits for the collector to make a word of the session file what is wanted; `None`: it has not, in all the time that
+/// it is given.
 pub fn await_collector(word: &AtomicU32, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
     let begun = sys::now_ns();
     loop {
@@ -99,8 +103,8 @@ fn ask(header: &SessionHeader) -> u32 {
     ticket
 }
 
-/// Tells of a phase or a mark.
-fn tell(thread: &Thread, request: Request, name: u64) {
+/// Logs a phase or a mark.
+fn log_mark(thread: &Thread, request: Request, name: u64) {
     let runtime = runtime();
     let header = runtime.session.header();
     if header.marks.fetch_add(1, Relaxed) >= exact::MOST_MARKS {

@@ -1,20 +1,20 @@
 //! What the threads of the program share in the agent, and what happens when control leaves the cache.
 
 use crate::allocator::Allocator;
-use crate::area::{self, Area, Layout};
-use crate::code::World;
+use crate::code::TranslationEnv;
 use crate::far;
 use crate::lock::Lock;
 use crate::machine;
-use crate::pages::{Shadow, Toucher, in_call, is_virtual};
+use crate::pages::{AccessHandler, Shadow, in_call, is_virtual};
 use crate::placement;
 use crate::requests;
-use crate::shared::{ProcessMemory, Session};
+use crate::session_file::{ProcessMemory, Session};
 use crate::signals;
 use crate::static_program::StaticProgram;
 use crate::sys;
 use crate::syscalls::{self, Verdict};
 use crate::thread::Thread;
+use crate::thread_context::{self, Layout, ThreadContext};
 use crate::{boot, say};
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
@@ -27,7 +27,7 @@ use numalens_translator::{Cache, Config, Error, ExitId, Landing, Leave, Scheme, 
 pub struct Runtime {
     /// The session file.
     pub session: Session,
-    /// The shape of areas.
+    /// The shape of thread contexts.
     pub layout: Layout,
     /// Where the agent is.
     pub image: Range<u64>,
@@ -38,9 +38,9 @@ pub struct Runtime {
     /// What translating and mapping changes.
     pub code: Lock<Code>,
     /// Areas whose threads have ended, or are about to: with the threads' ids.
-    pub retired: Lock<Vec<(u32, Area)>>,
+    pub retired: Lock<Vec<(u32, ThreadContext)>>,
     /// Threads that run, by id.
-    pub threads: Lock<Vec<(u32, Area)>>,
+    pub threads: Lock<Vec<(u32, ThreadContext)>>,
     process: UnsafeCell<ProcessMemory>,
     /// What the injector said.
     pub start: boot::Start,
@@ -50,23 +50,23 @@ pub struct Runtime {
 
 /// The translations and what they are made from.
 pub struct Code {
-    /// Translated blocks.
+    /// Translated fragments.
     pub cache: Cache,
     /// The program's memory and the arenas.
-    pub world: World,
+    pub env: TranslationEnv,
     /// See [`Code::reclaim`].
     pub(crate) until_look: u32,
 }
 
 impl Code {
     /// What there is at the start.
-    pub fn new(cache: Cache, world: World) -> Self {
-        Code { cache, world, until_look: 0 }
+    pub fn new(cache: Cache, env: TranslationEnv) -> Self {
+        Code { cache, env, until_look: 0 }
     }
 }
 
-// SAFETY: everything that changes is behind a lock, except the process's memory, which changes only in the child of a fork
-// while that has one thread.
+// SAFETY: everything that changes is behind a lock, except the process's memory, which changes only in the child of a
+// fork while that has one thread.
 unsafe impl Sync for Runtime {}
 
 struct Place(UnsafeCell<MaybeUninit<Runtime>>);
@@ -143,18 +143,18 @@ impl Runtime {
 /// Has the translator find out something, and notes where the thread goes on then, if `found` says.
 fn look_up<T>(
     thread: &Thread,
-    find: impl FnOnce(&mut Cache, &mut World) -> Result<T, Error>,
+    find: impl FnOnce(&mut Cache, &mut TranslationEnv) -> Result<T, Error>,
     found: impl FnOnce(&T) -> Option<u64>,
 ) -> Result<T, Error> {
     let (result, fetched) = {
         let mut code = runtime().code.lock();
         code.reclaim();
-        let Code { cache, world, .. } = &mut *code;
-        runtime().process().header().each_warmed(|site| cache.warmed(world, SiteId(site)));
-        let result = find(cache, world);
-        let fetched = world.take_fetched();
+        let Code { cache, env, .. } = &mut *code;
+        runtime().process().header().each_tier_up(|site| cache.tier_up(env, SiteId(site)));
+        let result = find(cache, env);
+        let fetched = env.take_fetched();
         if let Some(address) = result.as_ref().ok().and_then(found) {
-            code.goes_on(thread.area, address);
+            code.goes_on(thread.context, address);
         }
         (result, fetched)
     };
@@ -162,10 +162,10 @@ fn look_up<T>(
     result
 }
 
-/// Where control goes on for the program's address `ip`: the entry of its block. A program that jumps to where no code is
-/// gets its signal.
+/// Where control goes on for the program's address `ip`: the entry of its fragment. A program that jumps to where no
+/// code is gets its signal.
 pub fn enter(thread: &mut Thread, ip: u64) -> u64 {
-    match look_up(thread, |cache, world| cache.entry(world, ip), |&entry| Some(entry)) {
+    match look_up(thread, |cache, env| cache.entry(env, ip), |&entry| Some(entry)) {
         Ok(entry) => entry,
         Err(error) => cannot_go_on(thread, error),
     }
@@ -202,39 +202,39 @@ fn take_notice(thread: &mut Thread) {
         let runtime = runtime();
         let moved = runtime.shadow.catch_up(runtime);
         let news = runtime.session.commons().news_since(moved);
-        thread.area.set(numalens_translator::area::NEWS, news.as_ptr() as u64);
+        thread.context.set(numalens_translator::context::NEWS, news.as_ptr() as u64);
     }
 }
 
-/// Through `area::DISPATCH`.
+/// Through `context::DISPATCH`.
 ///
 /// # Safety
-/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
-pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
-    // SAFETY: the area of this thread, which is in the agent now.
-    let thread = unsafe { Thread::of(area) };
+/// For the assembly of [`crate::entry`] only: `context` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_dispatch(context: ThreadContext, exit: u32) -> u64 {
+    // SAFETY: the context of this thread, which is in the agent now.
+    let thread = unsafe { Thread::of(context) };
     // Before it takes notice: what the call has brought is where the thread was.
-    in_call::end(thread, Some(area.register(0)));
+    in_call::end(thread, Some(context.register(0)));
     take_notice(thread);
     let goes_on = |left: &Leave| match *left {
         Leave::Enter(address)
         | Leave::Syscall { execute: address, .. }
         | Leave::OldSyscall { execute: address, .. }
         | Leave::Reached { execute: address, .. } => Some(address),
-        Leave::Request { .. } | Leave::Asks { .. } | Leave::Returns { .. } | Leave::Unsupported { .. } => None,
+        Leave::Request { .. } | Leave::CpuQuery { .. } | Leave::Returns { .. } | Leave::Unsupported { .. } => None,
     };
-    let left = look_up(thread, |cache, world| cache.leave(world, ExitId(exit)), goes_on);
+    let left = look_up(thread, |cache, env| cache.leave(env, ExitId(exit)), goes_on);
     match left {
         Ok(Leave::Enter(entry)) => entry,
         Ok(Leave::Syscall { ip, next, execute }) => match syscalls::examine(thread, ip, next) {
             Verdict::Execute => {
-                area.set(numalens_translator::area::CALLING, 1);
+                context.set(numalens_translator::context::CALLING, 1);
                 execute
             }
             Verdict::Done(result) => {
-                area.set_register(0, result);
-                area.set_register(1, next);
-                area.set_register(11, area.get(numalens_translator::area::FLAGS));
+                context.set_register(0, result);
+                context.set_register(1, next);
+                context.set_register(11, context.get(numalens_translator::context::FLAGS));
                 enter(thread, next)
             }
             Verdict::Continue(address) => address,
@@ -243,8 +243,8 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
             requests::answer(thread, next);
             enter(thread, next)
         }
-        Ok(Leave::Asks { question, next }) => {
-            machine::asked(thread, question);
+        Ok(Leave::CpuQuery { query, next }) => {
+            machine::asked(thread, query);
             enter(thread, next)
         }
         Ok(Leave::Reached { ip, execute }) => {
@@ -255,11 +255,11 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
         }
         Ok(Leave::OldSyscall { ip, next, execute }) => match syscalls::examine_old(thread, ip, next) {
             Verdict::Execute => {
-                area.set(numalens_translator::area::CALLING, 1);
+                context.set(numalens_translator::context::CALLING, 1);
                 execute
             }
             Verdict::Done(result) => {
-                area.set_register(0, result);
+                context.set_register(0, result);
                 enter(thread, next)
             }
             Verdict::Continue(address) => address,
@@ -275,20 +275,20 @@ pub unsafe extern "C" fn on_dispatch(area: Area, exit: u32) -> u64 {
 /// Finds where an indirect jump or a return to `target` goes, and puts it at `entry` of the thread's table.
 ///
 /// # Safety
-/// `area` is this thread's, and the thread is in the agent.
+/// `context` is this thread's, and the thread is in the agent.
 unsafe fn land(
-    area: Area,
+    context: ThreadContext,
     target: u64,
     entry: u64,
-    find: fn(&mut Cache, &mut World, u64) -> Result<Landing, Error>,
+    find: fn(&mut Cache, &mut TranslationEnv, u64) -> Result<Landing, Error>,
 ) -> u64 {
     // SAFETY: the caller's promise.
-    let thread = unsafe { Thread::of(area) };
+    let thread = unsafe { Thread::of(context) };
     take_notice(thread);
-    // The table is changed under the lock: nothing of it may be struck in between.
-    let find = |cache: &mut Cache, world: &mut World| {
-        let landing = find(cache, world, target)?;
-        area.set_lookup(entry, landing.checked);
+    // The table is changed under the lock: nothing of it may be unlinked in between.
+    let find = |cache: &mut Cache, env: &mut TranslationEnv| {
+        let landing = find(cache, env, target)?;
+        context.set_lookup(entry, landing.checked);
         Ok(landing.entry)
     };
     match look_up(thread, find, |&entry| Some(entry)) {
@@ -297,48 +297,48 @@ unsafe fn land(
     }
 }
 
-/// Through `area::LOOKUP_MISS`.
+/// Through `context::LOOKUP_MISS`.
 ///
 /// # Safety
-/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
-pub unsafe extern "C" fn on_lookup_miss(area: Area, target: u64) -> u64 {
+/// For the assembly of [`crate::entry`] only: `context` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_lookup_miss(context: ThreadContext, target: u64) -> u64 {
     // SAFETY: the same promise.
-    unsafe { land(area, target, runtime().config.lookup_entry(target), Cache::landing) }
+    unsafe { land(context, target, runtime().config.lookup_entry(target), Cache::landing) }
 }
 
-/// Through `area::RETURN_MISS`.
+/// Through `context::RETURN_MISS`.
 ///
 /// # Safety
-/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
-pub unsafe extern "C" fn on_return_miss(area: Area, target: u64) -> u64 {
-    area.set_return_tag(runtime().config.return_tag(target));
+/// For the assembly of [`crate::entry`] only: `context` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_return_miss(context: ThreadContext, target: u64) -> u64 {
+    context.set_return_tag(runtime().config.return_tag(target));
     // SAFETY: the same promise.
-    unsafe { land(area, target, runtime().config.return_entry(target), Cache::returning) }
+    unsafe { land(context, target, runtime().config.return_entry(target), Cache::returning) }
 }
 
-/// Through `area::COUNT`.
+/// Through `context::COUNT`.
 ///
 /// # Safety
-/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
-pub unsafe extern "C" fn on_count(area: Area) {
-    // SAFETY: the area of this thread, which is in the agent now.
-    let thread = unsafe { Thread::of(area) };
-    let toucher = &mut Toucher::new(thread, false);
-    // SAFETY: its area, laid out as the configuration has it, just left through COUNT.
-    let hotter = unsafe { count::settle(area.0 as *mut u8, &runtime().config, toucher) };
+/// For the assembly of [`crate::entry`] only: `context` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_count(context: ThreadContext) {
+    // SAFETY: the context of this thread, which is in the agent now.
+    let thread = unsafe { Thread::of(context) };
+    let handler = &mut AccessHandler::new(thread, false);
+    // SAFETY: its context, laid out as the configuration has it, just left through COUNT.
+    let retranslation = unsafe { count::settle(context.0 as *mut u8, &runtime().config, handler) };
     let header = runtime().process().header();
     // A loop of code that is all known comes here alone, now and then: for a page that is looked into.
-    if hotter.is_some() || header.has_warmed() {
+    if retranslation.is_some() || header.has_tier_ups() {
         let mut code = runtime().code.lock();
-        let Code { cache, world, .. } = &mut *code;
-        header.each_warmed(|site| cache.warmed(world, SiteId(site)));
-        if let Some(hotter) = hotter {
-            cache.heat(world, hotter);
+        let Code { cache, env, .. } = &mut *code;
+        header.each_tier_up(|site| cache.tier_up(env, SiteId(site)));
+        if let Some(retranslation) = retranslation {
+            cache.retranslate(env, retranslation);
         }
     }
 }
 
-/// How code is translated for areas of this layout.
+/// How code is translated for thread contexts of this layout.
 pub fn config(
     layout: &Layout,
     shadow: numalens_translator::Shadow,
@@ -352,24 +352,24 @@ pub fn config(
         stack_operands: stack,
         stack_operations: stack,
         shadow,
-        lookup: area::LOOKUP as u32,
-        lookup_bits: area::LOOKUP_BITS,
-        sites: area::SITES as u32,
-        pages: area::PAGES as u32,
-        updates: -(area::UPDATES_BYTES as i32),
-        tallies: -((area::UPDATES_BYTES + area::TALLIES_BYTES) as i32),
-        tally_pages: exact::TALLY_PAGES,
-        scheme: match debug & (exact::debug::FLAT | exact::debug::STAYS | exact::debug::LOOPS) {
+        lookup: thread_context::LOOKUP as u32,
+        lookup_bits: thread_context::LOOKUP_BITS,
+        sites: thread_context::SITES as u32,
+        pages: thread_context::PAGES as u32,
+        updates: -(thread_context::UPDATES_BYTES as i32),
+        direct: -((thread_context::UPDATES_BYTES + thread_context::DIRECT_BYTES) as i32),
+        direct_pages: exact::DIRECT_PAGES,
+        scheme: match debug & (exact::debug::FLAT | exact::debug::LAST_PAGE | exact::debug::LOOPS) {
             0 => Scheme::LongLoops,
             exact::debug::FLAT => Scheme::Flat,
             exact::debug::LOOPS => Scheme::Loops,
-            _ => Scheme::Stays,
+            _ => Scheme::LastPage,
         },
         each: layout.each(),
         most_sites: layout.sites,
-        stays: layout.stays() as u32,
-        passes: layout.passes() as u32,
-        touched: area::TOUCHED as u32,
+        last_pages: layout.last_pages() as u32,
+        executions: layout.executions() as u32,
+        touched: thread_context::TOUCHED as u32,
         instructions: 48,
         side_exits: 2,
         flags_dead_at_calls: true,

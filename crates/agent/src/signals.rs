@@ -1,11 +1,12 @@
 //! Signals: the program's handlers see what they would see natively, at a boundary between two of its instructions.
 //!
-//! Problem: a signal interrupts translated code anywhere: between the counting of an access and the access, with program
-//! registers in spill slots, or in the agent itself. The handler must get a frame with the program's own registers and
-//! instruction pointer, on the stack where the kernel would have put it, and may change it, return from it, or never return.
+//! Problem: a signal interrupts translated code anywhere: between the counting of an access and the access, with
+//! program registers in spill slots, or in the agent itself. The handler must get a frame with the program's own
+//! registers and instruction pointer, on the stack where the kernel would have put it, and may change it, return from
+//! it, or never return.
 //!
-//! Mechanism: the kernel knows one handler only, ours, on a stack of the agent's ([`crate::area::SIGNAL_STACK`]). It looks at
-//! where the thread was:
+//! Mechanism: the kernel knows one handler only, ours, on a stack of the agent's
+//! ([`crate::thread_context::SIGNAL_STACK`]). It looks at where the thread was:
 //!
 //! ```text
 //!   at a boundary, or before anything was counted     deliver now
@@ -14,10 +15,10 @@
 //!   at a fault of the program's own access            take back what was counted for it, then deliver
 //!   in the agent                                      keep the signal, set PENDING; see crate::entry
 //! ```
-//! *Deliver* copies the kernel's frame, vector state included, to where the program expects it, with the program's registers
-//! put in, and changes the kernel's own frame so that returning from our handler begins the program's. Signals are blocked
-//! while one is kept, except those that faults raise. rt_sigreturn is a copy of the program's frame again, with the
-//! instruction pointer translated, executed by the agent.
+//! *Deliver* copies the kernel's frame, vector state included, to where the program expects it, with the program's
+//! registers put in, and changes the kernel's own frame so that returning from our handler begins the program's.
+//! Signals are blocked while one is kept, except those that faults raise. rt_sigreturn is a copy of the program's frame
+//! again, with the instruction pointer translated, executed by the agent.
 
 mod calls;
 mod delivery;
@@ -28,24 +29,25 @@ mod taken_back;
 pub use calls::{action, alternate_stack, mask, pending};
 pub use delivery::sigreturn;
 use delivery::{deliver, deliver_kept};
-use frame::{Context, R_FLAGS, R_RIP, SIGINFO_WORDS, SigInfo};
+use frame::{R_FLAGS, R_RIP, SIGINFO_WORDS, SigInfo, UserContext};
 pub use held::block_held;
-use held::{HELD, HELD_BITS, end_write, hold_back, writes_to_sealed};
+use held::{HELD, HELD_BITS, end_write, hold_back, writes_to_protected};
 use taken_back::{abandon, correct, take_back};
 
-use crate::area::{Area, SIGNAL_STACK, SIGNAL_STACK_BYTES, own};
 use crate::entry;
 use crate::lock::Lock;
-use crate::pages::{Toucher, in_call};
+use crate::pages::{AccessHandler, in_call};
 use crate::runtime::{Code, runtime};
 use crate::sys::{self, raw};
 use crate::thread::{AlternateStack, Thread};
+use crate::thread_context::{SIGNAL_STACK, SIGNAL_STACK_BYTES, ThreadContext, own};
 use crate::{call, say};
 use alloc::sync::Arc;
 use core::sync::atomic::Ordering::Release;
 use numalens_translator::count;
 use numalens_translator::{
-    State, area as fixed, settle_passes, settle_stay, settle_stay_end, take_return, take_return_end, take_return_writes,
+    State, context as fixed, settle_derived, settle_last_page, settle_last_page_end, take_return, take_return_end,
+    take_return_writes,
 };
 
 /// Signals, from 1.
@@ -61,8 +63,8 @@ const ALL_BUT_FAULTS: u64 = !(bit(SIGTRAP) | bit(SIGSEGV) | bit(SIGBUS) | bit(SI
 const TRAP_FLAG: u64 = 0x100;
 /// Cleared for a handler: direction, trap, resume.
 const CLEARED_FLAGS: u64 = 0x400 | TRAP_FLAG | 0x1_0000;
-/// `TRAP_TRACE`, a single step; and `TRAP_BRKPT`, as which kernels in virtual machines tell one now and then, whose host has not said in DR6 that it was a step. (Breakpoints are
-/// [`SI_KERNEL`].)
+/// `TRAP_TRACE`, a single step; and `TRAP_BRKPT`, as which kernels in virtual machines tell one now and then, whose
+/// host has not said in DR6 that it was a step. (Breakpoints are [`SI_KERNEL`].)
 const STEPPED: [i32; 2] = [2, 1];
 const SI_KERNEL: i32 = 0x80;
 /// `SEGV_ACCERR`.
@@ -163,9 +165,10 @@ impl Pending {
     }
 }
 
-/// Prepares the calling thread: its signal stack, and the handlers of single steps and of writes to sealed pages.
+/// Prepares the calling thread: its signal stack, and the handlers of single steps and of writes to write-protected
+/// pages.
 pub fn begin_thread(thread: &mut Thread) {
-    set_alternate_stack(thread.area);
+    set_alternate_stack(thread.context);
     for signal in HELD {
         install(signal, &thread.actions.get(signal));
     }
@@ -175,14 +178,14 @@ pub fn begin_thread(thread: &mut Thread) {
     thread.pending.blocked = was & HELD_BITS;
 }
 
-fn agents_stack(area: Area) -> AlternateStack {
-    AlternateStack { base: area.0 + SIGNAL_STACK, flags: 0, padding: 0, bytes: SIGNAL_STACK_BYTES }
+fn agents_stack(context: ThreadContext) -> AlternateStack {
+    AlternateStack { base: context.0 + SIGNAL_STACK, flags: 0, padding: 0, bytes: SIGNAL_STACK_BYTES }
 }
 
 /// Makes the kernel use the agent's signal stack in this thread.
-pub fn set_alternate_stack(area: Area) {
-    let stack = agents_stack(area);
-    // SAFETY: the stack belongs to this thread's area.
+pub fn set_alternate_stack(context: ThreadContext) {
+    let stack = agents_stack(context);
+    // SAFETY: the stack belongs to this thread's context.
     let _ = unsafe { call!(__NR_sigaltstack, &raw const stack, 0) };
 }
 
@@ -221,7 +224,7 @@ pub fn set_mask(thread: &mut Thread, mask: u64) {
 /// code. Returns where to go on.
 pub fn bad_access(thread: &mut Thread, ip: u64, at: u64) -> u64 {
     let was = block_all();
-    let mapped = runtime().code.lock().world.maps.find(at).is_some();
+    let mapped = runtime().code.lock().env.maps.find(at).is_some();
     let mut info: SigInfo = [0; SIGINFO_WORDS];
     // No address at all: the processor does not say which.
     let is_canonical = (at as i64) << 16 >> 16 == at as i64;
@@ -241,9 +244,9 @@ pub fn bad_access(thread: &mut Thread, ip: u64, at: u64) -> u64 {
 /// Called while the way out of the agent is closed by a waiting signal: returns where it goes instead of `next`.
 ///
 /// # Safety
-/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
-pub unsafe extern "C" fn on_pending(area: Area, next: u64) -> u64 {
-    area.set(own::DELIVER_AT, next);
+/// For the assembly of [`crate::entry`] only: `context` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_pending(context: ThreadContext, next: u64) -> u64 {
+    context.set(own::DELIVER_AT, next);
     entry::deliver_trap as *const () as u64
 }
 
@@ -256,7 +259,7 @@ fn keep(thread: &mut Thread, signal: u32, info: SigInfo, mask: u64) {
         Some(place) => *place = Some(kept),
         None => requeue(thread, &kept),
     }
-    thread.area.set(own::PENDING, 1);
+    thread.context.set(own::PENDING, 1);
 }
 
 /// Gives a signal back to the kernel: it comes again when the mask lets it.
@@ -269,26 +272,32 @@ fn requeue(thread: &Thread, kept: &Kept) {
 /// The handler of all signals.
 ///
 /// # Safety
-/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
-pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut Context, _frame: u64, signal: u32) {
+/// For the assembly of [`crate::entry`] only: `context` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_signal(
+    context: ThreadContext,
+    info: *mut SigInfo,
+    ucontext: *mut UserContext,
+    _frame: u64,
+    signal: u32,
+) {
     // SAFETY: the kernel's frame of this signal on this thread's stack; the thread is stopped in code that holds no
     // reference to its `Thread` across instructions that matter, see below.
-    let (thread, info, context) = unsafe { (Thread::of(area), &mut *info, &mut *context) };
-    let rip = context.registers[R_RIP];
+    let (thread, info, ucontext) = unsafe { (Thread::of(context), &mut *info, &mut *ucontext) };
+    let rip = ucontext.registers[R_RIP];
     let code = info[1] as i32;
     if signal == SIGSEGV
         && code == NO_ACCESS
         && !runtime().image.contains(&rip)
-        && writes_to_sealed(thread, context, info[2])
+        && writes_to_protected(thread, ucontext, info[2])
     {
         return;
     }
     if hold_back(thread, signal, info) {
         return;
     }
-    let waiting = area.get(own::PENDING) != 0;
+    let waiting = context.get(own::PENDING) != 0;
     if end_write(thread) && !waiting {
-        context.registers[R_FLAGS] &= !TRAP_FLAG;
+        ucontext.registers[R_FLAGS] &= !TRAP_FLAG;
         if signal == SIGTRAP && STEPPED.contains(&code) {
             return;
         }
@@ -297,89 +306,89 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     if rip == take_return_writes as *const () as u64 && !stepped && is_fault(signal, code) {
         // A return off a stack that cannot be written.
         for (register, at) in [(0, fixed::SETTLE_SAVED), (2, fixed::SETTLE_SAVED + 8), (1, fixed::register(1))] {
-            context.set_register(register, area.get(at));
+            ucontext.set_register(register, context.get(at));
         }
-        context.set_register(4, context.register(4).wrapping_add(8));
-        context.registers[R_RIP] = entry::return_miss as *const () as u64;
+        ucontext.set_register(4, ucontext.register(4).wrapping_add(8));
+        ucontext.registers[R_RIP] = entry::return_miss as *const () as u64;
         return;
     }
     let within = |from: unsafe extern "C" fn(), to: unsafe extern "C" fn()| {
         (from as *const () as u64..to as *const () as u64).contains(&rip)
     };
-    if within(settle_stay, settle_stay_end) || within(take_return, take_return_end) {
+    if within(settle_last_page, settle_last_page_end) || within(take_return, take_return_end) {
         // On the way back to the cache: no register of the program is where it was.
-        step_on(thread, info, context, signal, stepped);
+        step_on(thread, info, ucontext, signal, stepped);
         return;
     }
     if runtime().image.contains(&rip) {
         if signal == SIGTRAP && rip == entry::deliver_trap as *const () as u64 + 1 {
             // A call that it was about to make is made again.
             in_call::end(thread, None);
-            let at = thread.pending.at.take().unwrap_or_else(|| program_address(area.get(own::DELIVER_AT)));
-            deliver_kept(thread, context, at);
+            let at = thread.pending.at.take().unwrap_or_else(|| program_address(context.get(own::DELIVER_AT)));
+            deliver_kept(thread, ucontext, at);
         } else {
-            in_the_agent(thread, info, context, signal, stepped);
+            in_the_agent(thread, info, ucontext, signal, stepped);
         }
         return;
     }
     let fault = !stepped && is_fault(signal, code);
     let mut code_space = runtime().code.lock();
-    let Code { cache, world, .. } = &mut *code_space;
+    let Code { cache, env, .. } = &mut *code_space;
     // A breakpoint of the program's is reported behind the instruction.
     let breakpoint = signal == SIGTRAP && code == SI_KERNEL && !stepped;
     let Some(position) = cache.locate(if breakpoint { rip - 1 } else { rip }) else {
-        let mapped = world.arenas.contain(rip);
+        let mapped = env.arenas.contain(rip);
         drop(code_space);
         say!("numalens: signal {signal} at {rip:#x}, which is not translated code (in the cache: {mapped})");
         die(signal);
     };
-    if signal == SIGBUS && code == MISALIGNED && position.state == State::Before && compares_code(context, position.ip)
+    if signal == SIGBUS && code == MISALIGNED && position.state == State::Before && compares_code(ucontext, position.ip)
     {
         return;
     }
     let go_on = matches!(position.state, State::Counting | State::Counted | State::Leaving);
     if !fault && go_on {
         drop(code_space);
-        step_on(thread, info, context, signal, stepped);
+        step_on(thread, info, ucontext, signal, stepped);
         return;
     }
     let mut ip = position.ip + u64::from(breakpoint);
     for number in 0..16 {
         if position.spilled >> number & 1 != 0 {
-            context.set_register(number, area.get(fixed::spill(number as u8)));
+            ucontext.set_register(number, context.get(fixed::spill(number as u8)));
         }
         if position.saved >> number & 1 != 0 {
-            context.set_register(number, area.get(fixed::register(number as u8)));
+            ucontext.set_register(number, context.get(fixed::register(number as u8)));
         }
     }
-    if let Some(due) = position.due {
-        let registers = core::array::from_fn(|number| context.register(number));
-        // SAFETY: the area of this thread, which is stopped in the loop.
-        unsafe { settle_passes(area.0 as *mut u8, &due, &registers) };
+    if let Some(derived) = position.derived {
+        let registers = core::array::from_fn(|number| ucontext.register(number));
+        // SAFETY: the context of this thread, which is stopped in the loop.
+        unsafe { settle_derived(context.0 as *mut u8, &derived, &registers) };
     }
     let (unmade, unexecuted) = (position.unmade(), position.unexecuted);
-    let result = (position.state == State::AfterSyscall).then(|| context.register(0));
+    let result = (position.state == State::AfterSyscall).then(|| ucontext.register(0));
     match position.state {
-        State::AfterSyscall => context.set_register(1, ip),
+        State::AfterSyscall => ucontext.set_register(1, ip),
         State::Counted | State::Counting if fault && !breakpoint => {
             let sites = position.counted.iter().map(|site| site.0).collect();
             drop(code_space);
-            take_back(thread, context, sites);
+            take_back(thread, ucontext, sites);
             code_space = runtime().code.lock();
         }
         State::String => {
-            let [rcx, rsi, rdi] = [1, 6, 7].map(|number| context.register(number));
+            let [rcx, rsi, rdi] = [1, 6, 7].map(|number| ucontext.register(number));
             let mut fs = 0u64;
             const ARCH_GET_FS: u32 = 0x1003;
             // SAFETY: a word for the answer.
             let _ = unsafe { call!(__NR_arch_prctl, ARCH_GET_FS, &raw mut fs) };
             drop(code_space);
-            // SAFETY: the area of this thread, stopped in the string instruction that the area describes.
+            // SAFETY: the context of this thread, stopped in the string instruction that the context describes.
             unsafe {
                 count::finish_string(
-                    area.0 as *mut u8,
+                    context.0 as *mut u8,
                     &runtime().config,
-                    &mut Toucher::new(thread, true),
+                    &mut AccessHandler::new(thread, true),
                     rcx,
                     rsi,
                     rdi,
@@ -393,13 +402,13 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
     drop(code_space);
     in_call::end(thread, result);
     if !breakpoint {
-        abandon(thread, context, &unmade);
+        abandon(thread, ucontext, &unmade);
         correct(thread, &unexecuted);
         runtime().session.entry(thread.extent).taken_back.fetch_add(1, Release);
     }
     if stepped {
-        context.registers[R_FLAGS] &= !TRAP_FLAG;
-        deliver_kept(thread, context, ip);
+        ucontext.registers[R_FLAGS] &= !TRAP_FLAG;
+        deliver_kept(thread, ucontext, ip);
         return;
     }
     if signal == SIGSYS && code == SYS_SECCOMP {
@@ -410,25 +419,25 @@ pub unsafe extern "C" fn on_signal(area: Area, info: *mut SigInfo, context: *mut
         info[2] = position_address(info[2], rip, &mut ip, breakpoint);
     }
     let kept = Kept { signal, info: *info };
-    let mask = context.mask;
-    deliver(thread, context, ip, &kept, mask);
+    let mask = ucontext.mask;
+    deliver(thread, ucontext, ip, &kept, mask);
 }
 
 /// Keeps a signal until the thread is where it can be delivered, one instruction after the other.
-fn step_on(thread: &mut Thread, info: &SigInfo, context: &mut Context, signal: u32, stepped: bool) {
+fn step_on(thread: &mut Thread, info: &SigInfo, ucontext: &mut UserContext, signal: u32, stepped: bool) {
     if !stepped {
-        keep(thread, signal, *info, context.mask);
+        keep(thread, signal, *info, ucontext.mask);
     }
-    context.registers[R_FLAGS] |= TRAP_FLAG;
-    context.mask = ALL_BUT_FAULTS;
+    ucontext.registers[R_FLAGS] |= TRAP_FLAG;
+    ucontext.mask = ALL_BUT_FAULTS;
 }
 
-/// Programs that probe the processor set the flag for alignment checks, and a block whose code may change begins by comparing
-/// that code, eight bytes at a time from any address. If that is what faulted, does the load in its place.
-fn compares_code(context: &mut Context, block: u64) -> bool {
+/// Programs that probe the processor set the flag for alignment checks, and a fragment whose code may change begins by
+/// comparing that code, eight bytes at a time from any address. If that is what faulted, does the load in its place.
+fn compares_code(ucontext: &mut UserContext, fragment: u64) -> bool {
     const FARTHEST: u64 = 1 << 12;
     const R11: usize = 11;
-    let rip = context.registers[R_RIP];
+    let rip = ucontext.registers[R_RIP];
     // SAFETY: an instruction that was just executed, in an arena of ours.
     let code = unsafe { (rip as *const [u8; 8]).read() };
     let (length, bytes) = match code {
@@ -439,16 +448,16 @@ fn compares_code(context: &mut Context, block: u64) -> bool {
     };
     let [.., a, b, c, d] = code[..length] else { return false };
     let at = (rip + length as u64).wrapping_add_signed(i32::from_le_bytes([a, b, c, d]).into());
-    if at.wrapping_sub(block) >= FARTHEST {
+    if at.wrapping_sub(fragment) >= FARTHEST {
         return false;
     }
     let mut value = [0u8; 8];
     for (number, byte) in value.iter_mut().enumerate().take(bytes) {
-        // SAFETY: the block's own code, which the instruction was about to read.
+        // SAFETY: the fragment's own code, which the instruction was about to read.
         *byte = unsafe { ((at + number as u64) as *const u8).read() };
     }
-    context.set_register(R11, u64::from_le_bytes(value));
-    context.registers[R_RIP] = rip + length as u64;
+    ucontext.set_register(R11, u64::from_le_bytes(value));
+    ucontext.registers[R_RIP] = rip + length as u64;
     true
 }
 
@@ -467,8 +476,8 @@ fn program_address(cached: u64) -> u64 {
     code.cache.locate(cached).map_or(0, |position| position.ip)
 }
 
-fn in_the_agent(thread: &mut Thread, info: &SigInfo, context: &mut Context, signal: u32, stepped: bool) {
-    let rip = context.registers[R_RIP];
+fn in_the_agent(thread: &mut Thread, info: &SigInfo, ucontext: &mut UserContext, signal: u32, stepped: bool) {
+    let rip = ucontext.registers[R_RIP];
     let within = |from: unsafe extern "C" fn(), to: unsafe extern "C" fn()| {
         (from as *const () as u64..to as *const () as u64).contains(&rip)
     };
@@ -476,7 +485,7 @@ fn in_the_agent(thread: &mut Thread, info: &SigInfo, context: &mut Context, sign
     if stepped {
         // Only the way back from counting goes on stepping; all else notices PENDING on its own.
         if !leaving_count {
-            context.registers[R_FLAGS] &= !TRAP_FLAG;
+            ucontext.registers[R_FLAGS] &= !TRAP_FLAG;
         }
         return;
     }
@@ -485,12 +494,12 @@ fn in_the_agent(thread: &mut Thread, info: &SigInfo, context: &mut Context, sign
         say!("numalens: a fault in the agent at +{offset:#x}, signal {signal}, address {:#x}", info[2]);
         die(signal);
     }
-    keep(thread, signal, *info, context.mask);
-    context.mask = ALL_BUT_FAULTS;
+    keep(thread, signal, *info, ucontext.mask);
+    ucontext.mask = ALL_BUT_FAULTS;
     if within(entry::resume_checked, entry::resume_end) {
-        context.registers[R_RIP] = entry::resume_again as *const () as u64;
+        ucontext.registers[R_RIP] = entry::resume_again as *const () as u64;
     } else if leaving_count {
-        context.registers[R_RIP] = entry::count_again as *const () as u64;
+        ucontext.registers[R_RIP] = entry::count_again as *const () as u64;
     }
 }
 
@@ -514,7 +523,7 @@ pub fn kill_process() -> ! {
 
 /// Begins a new thread's life with signals: on the thread itself, all blocked until now.
 pub fn open(thread: &mut Thread) {
-    set_alternate_stack(thread.area);
+    set_alternate_stack(thread.context);
     let mask = thread.first_mask;
     set_mask(thread, mask);
 }
@@ -522,7 +531,7 @@ pub fn open(thread: &mut Thread) {
 /// What a child of a fork must forget: signals of its parent. The mask stays.
 pub fn forget(thread: &mut Thread) {
     thread.pending = thread.pending.inherited();
-    thread.area.set(own::PENDING, 0);
+    thread.context.set(own::PENDING, 0);
 }
 
 /// The kernel has taken all handlers from the calling task, as at an exec: so does the program's table, and the agent

@@ -1,12 +1,12 @@
-//! What the agent knows of a thread beyond its area, and of the threads together.
+//! What the agent knows of a thread beyond its context, and of the threads together.
 
 use crate::allocator::Calls;
-use crate::area::{Area, own};
 use crate::cache::Cache;
 use crate::machine::place::Place;
 use crate::placement::{self, Seat, Words};
 use crate::signals::{Actions, Pending};
 use crate::sys;
+use crate::thread_context::{ThreadContext, own};
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,8 +15,8 @@ use numalens_event::exact::Extent;
 
 /// A thread. Used by the thread itself only, except while it is being made.
 pub struct Thread {
-    /// Its area.
-    pub area: Area,
+    /// Its context.
+    pub context: ThreadContext,
     /// Its id in the kernel.
     pub tid: u32,
     /// Its extent, by which it is known: the first that it has in this process.
@@ -37,7 +37,7 @@ pub struct Thread {
     pub alternate: AlternateStack,
     /// Signals that wait to be delivered.
     pub pending: Pending,
-    /// The mask that a new thread begins with, once its area is in use.
+    /// The mask that a new thread begins with, once its context is in use.
     pub first_mask: u64,
     /// Its private cache, once something was looked up there.
     pub cache: RefCell<Option<Cache>>,
@@ -47,7 +47,7 @@ pub struct Thread {
     pub moved_ns: Cell<u64>,
     /// It begins without handlers of signals (`CLONE_CLEAR_SIGHAND`).
     pub clears_handlers: bool,
-    /// It is in a call by which pages may come ([`crate::pages::in_call`]): what `area::NEWS` was before.
+    /// It is in a call by which pages may come ([`crate::pages::in_call`]): what `context::NEWS` was before.
     pub in_call: Option<u64>,
     /// Memory of which pages that are not known have been found not to be there, when it was last looked for a call.
     pub absent: Cell<Option<(u64, u64)>>,
@@ -87,10 +87,11 @@ impl AlternateStack {
 }
 
 impl Thread {
-    /// A thread for an area; the area leads to it from now on. It is nowhere until [`crate::placement::begin`].
-    pub fn new(area: Area, extent: Extent, place: Place, actions: Arc<Actions>) -> &'static mut Self {
+    /// A thread for a context, which leads to it from now on. It is nowhere until
+    /// [`crate::placement::begin`].
+    pub fn new(context: ThreadContext, extent: Extent, place: Place, actions: Arc<Actions>) -> &'static mut Self {
         let thread = Box::leak(Box::new(Thread {
-            area,
+            context,
             tid: sys::thread_id(),
             first: extent,
             extent,
@@ -110,16 +111,16 @@ impl Thread {
             absent: Cell::new(None),
             borrows: false,
         }));
-        area.set(own::THREAD, &raw mut *thread as u64);
+        context.set(own::THREAD, &raw mut *thread as u64);
         thread
     }
 
-    /// The thread of an area.
+    /// The thread of a context.
     ///
     /// # Safety
     /// The caller is that thread, and holds no other reference to it.
-    pub unsafe fn of<'a>(area: Area) -> &'a mut Self {
-        // SAFETY: set when the area was made, and valid until the thread ends.
-        unsafe { &mut *(area.get(own::THREAD) as *mut Thread) }
+    pub unsafe fn of<'a>(context: ThreadContext) -> &'a mut Self {
+        // SAFETY: set when the context was made, and valid until the thread ends.
+        unsafe { &mut *(context.get(own::THREAD) as *mut Thread) }
     }
 }

@@ -1,21 +1,22 @@
 //! Accesses by word, and whose each word is: what makes the accesses of every object exact, however many share a page.
 //!
-//! A thread counts what it accesses of each word (4 bytes), for whoever has it. Words change hands: a block is freed, and others lie there
-//! later. So whenever a block begins or is about to end, the preloaded library says so, and what all threads have counted there until then goes
-//! into the log, with the time: it belongs to whom the words belonged to at that time, which the collector knows.
+//! A thread counts what it accesses of each word (4 bytes), for whoever has it. Words change hands: a block is freed,
+//! and others lie there later. So whenever a block begins or is about to end, the preloaded library says so, and what
+//! all threads have counted there until then goes into the log, with the time: it belongs to whom the words belonged to
+//! at that time, which the collector knows.
 //!
 //! ```text
 //!   thread 1   allocates a block      |  counts of its words: nobody's, to the log |  then tells the collector of the block
 //!   thread 2   writes it              |  counted by word, in its own table         |
 //!   thread 1   is about to free it    |  counts of its words: the block's, to the log | then tells the collector that it ends
 //! ```
-//! A program that accesses what another thread frees at the same moment has no answer to whose the access is; any other has only one. What
-//! ended threads have counted stands in their tables as it was: the collector reads it, for the time of their end. The same goes for pages
-//! that are gone.
+//! A program that accesses what another thread frees at the same moment has no answer to whose the access is; any other
+//! has only one. What ended threads have counted stands in their tables as it was: the collector reads it, for the time
+//! of their end. The same goes for pages that are gone.
 
-use crate::area::{Area, PAGES, own};
 use crate::runtime::Runtime;
 use crate::thread::Thread;
+use crate::thread_context::{PAGES, ThreadContext, own};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
@@ -25,7 +26,7 @@ use numalens_isa::Kind;
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
 
-/// Counts are told before a half of a counter is full.
+/// Counts are logged before a half of a counter is full.
 const MANY: u32 = 1 << 31;
 const PAGE: u64 = 4096;
 /// Reads and writes, packed.
@@ -35,7 +36,8 @@ fn pack(kind: Kind, count: u64) -> u64 {
     reads.wrapping_add(writes << WORD_WRITES)
 }
 
-/// The words of elements of so many bytes from `address` on, within a page: the number of each, and how many elements begin there.
+/// The words of elements of so many bytes from `address` on, within a page: the number of each, and how many elements
+/// begin there.
 fn spread(address: u64, size: u64, count: u64) -> impl Iterator<Item = (u64, u64)> {
     let (mut at, mut left) = (address % PAGE, count);
     core::iter::from_fn(move || {
@@ -56,7 +58,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
         too_many(runtime);
         return;
     }
-    let base = table(runtime, thread.area.0, number);
+    let base = table(runtime, thread.context.0, number);
     if run.count > i64::MAX as u64 {
         // Taken back: one access, where it was counted.
         let counter = word(base, (run.address % PAGE) >> WORD_BITS);
@@ -75,7 +77,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
         let before = counter.fetch_add(pack(run.kind, count), Relaxed);
         if before as u32 >= MANY || (before >> WORD_WRITES) as u32 >= MANY {
             let page = run.address & !(PAGE - 1);
-            tell(runtime, thread.extent, page + (at << WORD_BITS), counter.swap(0, Relaxed), number);
+            log_words(runtime, thread.extent, page + (at << WORD_BITS), counter.swap(0, Relaxed), number);
         }
     }
 }
@@ -88,7 +90,8 @@ pub fn renumbered(runtime: &Runtime, page: u64, number: u32) {
     }
 }
 
-/// Tells what all threads have counted in a range, for whoever has it until now. `borders`: where within it one object's part ends and another one's begins.
+/// Logs what all threads have counted in a range, for whoever has it until now. `borders`: where within it one object's
+/// part ends and another one's begins.
 pub fn settle(runtime: &Runtime, range: Range<u64>, borders: &[u64]) {
     // Ranges may be anything: a program says what a block is.
     let mut pages = Vec::new();
@@ -96,7 +99,8 @@ pub fn settle(runtime: &Runtime, range: Range<u64>, borders: &[u64]) {
     if pages.is_empty() {
         return;
     }
-    // What ended threads have counted is told with their end: none ends meanwhile, and none goes on with other tables.
+    // What ended threads have counted is logged with their end: none ends meanwhile, and none goes on with other
+    // tables.
     let threads = runtime.threads.lock();
     for (page, number) in pages {
         let (mut from, end) = (range.start.max(page), range.end.min(page.saturating_add(PAGE)));
@@ -120,22 +124,22 @@ enum Whose {
 }
 
 /// The same of a range within the page of this number.
-fn settle_page(runtime: &Runtime, threads: &[(u32, Area)], range: Range<u64>, number: u32, whose: Whose) {
+fn settle_page(runtime: &Runtime, threads: &[(u32, ThreadContext)], range: Range<u64>, number: u32, whose: Whose) {
     if number >= exact::MOST_LINE_PAGES || range.is_empty() {
         return;
     }
     let words = ((range.start % PAGE) >> WORD_BITS)..(((range.end - 1) % PAGE) >> WORD_BITS) + 1;
-    for (_, area) in threads {
+    for (_, context) in threads {
         // What it has not counted has no memory, and must not get any.
-        let counts = area.0 + PAGES + u64::from(number) * size_of::<PageCounts>() as u64;
+        let counts = context.0 + PAGES + u64::from(number) * size_of::<PageCounts>() as u64;
         // SAFETY: a table of a thread that does not end meanwhile, with a record for each page; made of atomics.
         let counts = unsafe { &*(counts as *const PageCounts) };
         if counts.reads.load(Relaxed) == 0 && counts.writes.load(Relaxed) == 0 {
             continue;
         }
-        let base = table(runtime, area.0, number);
-        // SAFETY: the thread of an area in use. Its extent changes only with the list of threads locked.
-        let extent = unsafe { (&raw const (*(area.get(own::THREAD) as *const Thread)).extent).read_volatile() };
+        let base = table(runtime, context.0, number);
+        // SAFETY: the thread of a context in use. Its extent changes only with the list of threads locked.
+        let extent = unsafe { (&raw const (*(context.get(own::THREAD) as *const Thread)).extent).read_volatile() };
         let (mut reads, mut writes) = (0, 0);
         for at in words.clone() {
             let counter = word(base, at);
@@ -144,7 +148,7 @@ fn settle_page(runtime: &Runtime, threads: &[(u32, Area)], range: Range<u64>, nu
             }
             let count = counter.swap(0, Relaxed);
             if whose == Whose::EachItsOwner {
-                tell(runtime, extent, range.start + (at << WORD_BITS), count, number);
+                log_words(runtime, extent, range.start + (at << WORD_BITS), count, number);
                 continue;
             }
             let [more_reads, more_writes] = exact::word_counts(count);
@@ -156,24 +160,24 @@ fn settle_page(runtime: &Runtime, threads: &[(u32, Area)], range: Range<u64>, nu
     }
 }
 
-fn tell(runtime: &Runtime, extent: Extent, address: u64, count: u64, number: u32) {
+fn log_words(runtime: &Runtime, extent: Extent, address: u64, count: u64, number: u32) {
     let [reads, writes] = exact::word_counts(count);
     log_share(runtime, extent, address, reads, writes, number);
 }
 
 fn log_share(runtime: &Runtime, extent: Extent, address: u64, reads: u64, writes: u64, number: u32) {
-    // What does not fit is told as what could not be told apart: the collector knows how much there was of each page.
+    // What does not fit is logged as what could not be told apart: the collector knows how much there was of each page.
     runtime.process().log(log::SHARE, &[u64::from(extent.0), address, reads, writes, u64::from(number)], &[]);
 }
 
-fn table(runtime: &Runtime, area: u64, number: u32) -> u64 {
-    area + runtime.layout.words() + u64::from(number) * WORDS_OF_PAGE * 8
+fn table(runtime: &Runtime, context: u64, number: u32) -> u64 {
+    context + runtime.layout.words() + u64::from(number) * WORDS_OF_PAGE * 8
 }
 
 fn word(base: u64, at: u64) -> &'static AtomicU64 {
     debug_assert!(at < WORDS_OF_PAGE);
-    // SAFETY: of a page's counters in the table of a thread that does not end meanwhile, which has so many for each page below
-    // MOST_LINE_PAGES.
+    // SAFETY: of a page's counters in the table of a thread that does not end meanwhile, which has so many for each
+    // page below MOST_LINE_PAGES.
     unsafe { &*((base + at * 8) as *const AtomicU64) }
 }
 

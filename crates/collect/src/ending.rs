@@ -1,4 +1,5 @@
-//! When a recording of a command ends: with the command, or with the last process that it has left in the background (`--wait-all`).
+//! When a recording of a command ends: with the command, or with the last process that it has left in the background
+//! (`--wait-all`).
 
 use crate::sample::signals;
 use std::process::ExitStatus;
@@ -6,7 +7,8 @@ use std::time::{Duration, Instant};
 
 /// Who runs is asked this often.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Nobody has to be found so often in a row, with a look in between: a process that was forked just now is known by then.
+/// Nobody has to be found so often in a row, with a look in between: a process that was forked just now is known by
+/// then.
 const EMPTY: u32 = 2;
 
 /// How far the end has come.
@@ -17,8 +19,8 @@ pub struct Ending {
     pause: Duration,
     empty: u32,
     /// Of whom the user has not been told.
-    untold: Option<usize>,
-    is_told: bool,
+    unannounced: Option<usize>,
+    is_announced: bool,
     is_asked_for: bool,
 }
 
@@ -31,8 +33,8 @@ impl Ending {
             asked: Instant::now(),
             pause: PAUSE,
             empty: 0,
-            untold: None,
-            is_told: false,
+            unannounced: None,
+            is_announced: false,
             is_asked_for: false,
         }
     }
@@ -63,8 +65,8 @@ impl Ending {
         self.is_asked_for
     }
 
-    /// Asks now and then, after the command's end, how many processes of the recording run. `true`: none was found, and the recording
-    /// ends if the next look finds none either.
+    /// Asks now and then, after the command's end, how many processes of the recording run. `true`: none was found, and
+    /// the recording ends if the next look finds none either.
     pub fn poll(&mut self, running: impl FnOnce() -> usize) -> bool {
         if !self.waits() || self.asked.elapsed() < self.pause {
             return false;
@@ -72,7 +74,7 @@ impl Ending {
         self.asked = Instant::now();
         let running = running();
         self.empty = if running == 0 { self.empty + 1 } else { 0 };
-        self.untold = Some(running).filter(|&running| running > 0 && !self.is_told);
+        self.unannounced = Some(running).filter(|&running| running > 0 && !self.is_announced);
         self.empty > 0
     }
 
@@ -84,8 +86,8 @@ impl Ending {
 
     /// What to tell the user, once, as the recording goes on without the command.
     pub fn announcement(&mut self) -> Option<String> {
-        let (count, verb) = processes(self.untold.take()?);
-        self.is_told = true;
+        let (count, verb) = processes(self.unannounced.take()?);
+        self.is_announced = true;
         Some(format!(
             "the command has ended; {count} of it still {verb} recorded, to the end of the last one. Ctrl-C, or `numalens ctl end --pid {}`, ends \
              the recording sooner",
@@ -114,8 +116,8 @@ pub fn running(pids: &[i32]) -> usize {
     pids.iter().filter(|&&pid| !has_ended(pid)).count()
 }
 
-/// Whether a process that need not be our child is over: gone, or a zombie that nobody has waited for yet. (A process whose
-/// first thread has ended while others go on looks like a zombie too, but has more than one task.)
+/// Whether a process that need not be our child is over: gone, or a zombie that nobody has waited for yet. (A process
+/// whose first thread has ended while others go on looks like a zombie too, but has more than one task.)
 pub fn has_ended(pid: i32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return true };
     let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());

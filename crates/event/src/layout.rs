@@ -68,7 +68,7 @@ pub struct Header {
     pub unwrapped: AtomicU64,
     /// Records that came after the reader had given up their slot.
     pub late: AtomicU64,
-    /// 1: every block is told, whatever the credit, and nothing may be lost: writers wait for room.
+    /// 1: every block is reported, whatever the credit, and nothing may be lost: writers wait for room.
     pub every: AtomicU32,
     /// Fills the word.
     pub reserved_word: AtomicU32,
@@ -80,8 +80,8 @@ pub struct Header {
     pub clock_in_force: AtomicU32,
     /// Fills the word.
     pub reserved_half: AtomicU32,
-    /// The agents' clock, where an exact recording has one: then times are read from it, in order with what the agents say, and
-    /// without a call. Zeros: `clock_gettime`.
+    /// The agents' clock, where an exact recording has one: then times are read from it, in order with what the agents
+    /// say, and without a call. Zeros: `clock_gettime`.
     pub clock: [ClockAnchor; 2],
 }
 

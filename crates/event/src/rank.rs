@@ -1,7 +1,7 @@
 //! The rank of a process in its MPI program, as its launcher says in the environment.
 
-/// The variables of the usual launchers: Open MPI, PMIx (Open MPI 5, Slurm), MPICH and Intel MPI, MVAPICH, Slurm's srun. A
-/// batch job's own shell has the last one too, so it counts least.
+/// The variables of the usual launchers: Open MPI, PMIx (Open MPI 5, Slurm), MPICH and Intel MPI, MVAPICH, Slurm's
+/// srun. A batch job's own shell has the last one too, so it counts least.
 const VARIABLES: [&[u8]; 6] =
     [b"OMPI_COMM_WORLD_RANK", b"PMIX_RANK", b"PMI_RANK", b"MV2_COMM_WORLD_RANK", b"MPI_RANK", b"SLURM_PROCID"];
 
@@ -10,9 +10,9 @@ pub const LONGEST: usize = 64;
 
 /// What the variables that were looked at say.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Told(Option<(usize, u32)>);
+pub struct RankSource(Option<(usize, u32)>);
 
-impl Told {
+impl RankSource {
     /// Looks at a variable, `NAME=VALUE`. They may come in any order.
     pub fn look_at(&mut self, variable: &[u8]) {
         let of_name = |name: &[u8]| variable.strip_prefix(name)?.strip_prefix(b"=");
@@ -36,19 +36,19 @@ impl Told {
 mod tests {
     use super::*;
 
-    fn told(variables: &[&[u8]]) -> Option<u32> {
-        let mut told = Told::default();
-        variables.iter().for_each(|variable| told.look_at(variable));
-        told.rank()
+    fn rank_of(variables: &[&[u8]]) -> Option<u32> {
+        let mut source = RankSource::default();
+        variables.iter().for_each(|variable| source.look_at(variable));
+        source.rank()
     }
 
     #[test]
     fn the_launchers_variable_tells_the_rank() {
-        assert_eq!(told(&[b"HOME=/", b"OMPI_COMM_WORLD_RANK=3", b"A=1"]), Some(3));
-        assert_eq!(told(&[b"SLURM_PROCID=0", b"PMI_RANK=12"]), Some(12));
-        assert_eq!(told(&[b"PMI_RANK=12", b"SLURM_PROCID=0"]), Some(12));
-        assert_eq!(told(&[b"PMI_RANKS=12", b"XPMI_RANK=1"]), None);
-        assert_eq!(told(&[b"PMI_RANK=two", b"SLURM_PROCID=2"]), Some(2));
-        assert_eq!(told(&[]), None);
+        assert_eq!(rank_of(&[b"HOME=/", b"OMPI_COMM_WORLD_RANK=3", b"A=1"]), Some(3));
+        assert_eq!(rank_of(&[b"SLURM_PROCID=0", b"PMI_RANK=12"]), Some(12));
+        assert_eq!(rank_of(&[b"PMI_RANK=12", b"SLURM_PROCID=0"]), Some(12));
+        assert_eq!(rank_of(&[b"PMI_RANKS=12", b"XPMI_RANK=1"]), None);
+        assert_eq!(rank_of(&[b"PMI_RANK=two", b"SLURM_PROCID=2"]), Some(2));
+        assert_eq!(rank_of(&[]), None);
     }
 }

@@ -39,7 +39,8 @@ numbered! {
     Kind: u16 {
         /// Memory came to be (address, size, prot + flags<<32 of an mmap or mprotect, file offset of an mmap).
         Alloc = 1,
-        /// A recorded heap allocation is released (address; 1 if the program itself told of it, see [`Call::Told`]).
+        /// A recorded heap allocation is released (address; 1 if the program itself declared it, see
+        /// [`Call::Declared`]).
         Free = 2,
         /// A mapping went (address, size).
         Munmap = 3,
@@ -71,12 +72,13 @@ numbered! {
         Request = 16,
         /// The program names the block at an address (address; payload: the name).
         Name = 17,
-        /// Parallel regions of OpenMP (return address of the call that begins one; CLOCK_MONOTONIC in ns of the first one's begin and of
-        /// the last one's end, those between following soon; their thread).
+        /// Parallel regions of OpenMP (return address of the call that begins one; CLOCK_MONOTONIC in ns of the first
+        /// one's begin and of the last one's end, those between following soon; their thread).
         Region = 18,
-        /// A heap allocation or mapping may go from now on: what becomes of it is told later, with the same time (address).
+        /// A heap allocation or mapping may go from now on: what becomes of it is reported later, with the same time
+        /// (address).
         MayEnd = 19,
-        /// It goes on (address). Else [`Kind::Free`] or [`Kind::Munmap`] is told; an mremap later.
+        /// It goes on (address). Else [`Kind::Free`] or [`Kind::Munmap`] is reported; an mremap later.
         Kept = 20,
     }
 }
@@ -92,12 +94,13 @@ numbered! {
         Realloc = 3,
         /// `posix_memalign`, `aligned_alloc`, `memalign`, `valloc`, `pvalloc`
         Aligned = 4,
-        /// C++ `operator new`, told by the caller of `malloc`
+        /// C++ `operator new`, reported by the caller of `malloc`
         New = 5,
         /// `mmap`
         Mmap = 6,
-        /// `numalens_alloc` of numalens.h: a block that an allocator of the program's own has carved out of other memory.
-        Told = 7,
+        /// `numalens_alloc` of numalens.h: a block that an allocator of the program's own has carved out of other
+        /// memory.
+        Declared = 7,
         /// `mprotect` that gives access: to memory that was reserved before, as far as there is such (protection as of
         /// an mmap).
         Protect = 8,

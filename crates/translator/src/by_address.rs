@@ -1,13 +1,14 @@
 //! Values by addresses in the code cache.
 //!
-//! Code is put down in ascending order within each part of the cache, in several parts by turns, and is looked up by any address within. So there
-//! is a sorted list for each 64 KiB of addresses: most additions go to the end of one. A tree takes three times the memory.
+//! Code is put down in ascending order within each part of the cache, in several parts by turns, and is looked up by
+//! any address within. So there is a sorted list for each 64 KiB of addresses: most additions go to the end of one. A
+//! tree takes three times the memory.
 
 use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::HashMap;
 
-/// Bytes of a list. No block is longer.
+/// Bytes of a list. No fragment is longer.
 const SPAN: u64 = 1 << 16;
 
 pub(crate) struct ByAddress<T> {
@@ -38,7 +39,7 @@ impl<T: Copy> ByAddress<T> {
         }
     }
 
-    /// The last one up to `address`, if it begins no farther before it than a block is long.
+    /// The last one up to `address`, if it begins no farther before it than a fragment is long.
     pub fn last_up_to(&self, address: u64) -> Option<(u64, T)> {
         let number = address / SPAN;
         let within = |number: u64, most: u16| {

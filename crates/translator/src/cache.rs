@@ -1,18 +1,18 @@
-//! The code cache: which blocks there are, how they are linked, and what stands at an address.
+//! The code cache: which fragments there are, how they are linked, and what stands at an address.
 
-use crate::block::{Block, Drafts, Exit, ExitKind, Position};
 use crate::by_address::ByAddress;
-use crate::count::{Heat, Hotter};
+use crate::count::{RetranslateReason, Retranslation};
 use crate::decode::Source;
 use crate::emit::{Code, Memory, RAX, RCX};
 use crate::evict::pages;
 use crate::far::{FarReturn, Obstacle};
-use crate::fetch::{FetchCounter, Stretch};
+use crate::fetch::{FetchCounter, Segment};
+use crate::fragment::{Drafts, Exit, ExitKind, Fragment, Position};
 use crate::links::{Chain, Links};
 use crate::liveness::Liveness;
 use crate::plan::Plan;
 use crate::translate::{Numbers, Tools, relay, translate};
-use crate::{BlockId, Config, Env, Error, ExitId, Question, Room, Scheme, SiteId, area};
+use crate::{Config, CpuQuery, Env, Error, ExitId, FragmentId, Room, Scheme, SiteId, context};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
@@ -26,8 +26,8 @@ pub(crate) const PAGE: u64 = 4096;
 pub enum Leave {
     /// Go on in the cache at this address, with all registers of the program in place.
     Enter(u64),
-    /// A system call. Either do what it does, set rcx to `next` and go on at [`Cache::entry`] of `next`; or go on in the cache
-    /// at `execute`, with all registers in place, where it is executed and followed by what comes after it.
+    /// A system call. Either do what it does, set rcx to `next` and go on at [`Cache::entry`] of `next`; or go on in
+    /// the cache at `execute`, with all registers in place, where it is executed and followed by what comes after it.
     Syscall {
         /// The address of the instruction.
         ip: u64,
@@ -36,17 +36,17 @@ pub enum Leave {
         /// The address in the cache of a copy of it.
         execute: u64,
     },
-    /// An instruction by which the program asks its observer for something ([`numalens_isa::is_request`]). When that is done, go on at
-    /// [`Cache::entry`] of `next`.
+    /// An instruction by which the program asks its observer for something ([`numalens_isa::is_request`]). When that is
+    /// done, go on at [`Cache::entry`] of `next`.
     Request {
         /// The address after the instruction.
         next: u64,
     },
-    /// An instruction by which the program asks for its CPU, where that is not the host's. When its registers have the answer, go on at
-    /// [`Cache::entry`] of `next`.
-    Asks {
+    /// An instruction by which the program asks for its CPU, where that is not the host's. When its registers have the
+    /// answer, go on at [`Cache::entry`] of `next`.
+    CpuQuery {
         /// What it asks.
-        question: Question,
+        query: CpuQuery,
         /// The address after the instruction.
         next: u64,
     },
@@ -86,8 +86,8 @@ pub enum Leave {
 /// A target of indirect jumps, or of returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Landing {
-    /// For the lookup table of the thread, at [`Config::lookup_entry`]: code that checks that it is the right target, then takes the program's
-    /// rax and rcx (after returns: rcx) from `area::REGISTERS`.
+    /// For the lookup table of the thread, at [`Config::lookup_entry`]: code that checks that it is the right target,
+    /// then takes the program's rax and rcx (after returns: rcx) from `context::REGISTERS`.
     pub checked: u64,
     /// Where to go on now, with all registers of the program in place.
     pub entry: u64,
@@ -103,21 +103,21 @@ pub struct Cache {
     pub(crate) config: Config,
     tools: Tools,
     /// `None`: evicted.
-    pub(crate) blocks: Vec<Option<Box<Block>>>,
-    pub(crate) by_ip: HashMap<u64, BlockId>,
-    pub(crate) by_page: HashMap<u64, Vec<BlockId>>,
+    pub(crate) fragments: Vec<Option<Box<Fragment>>>,
+    pub(crate) by_ip: HashMap<u64, FragmentId>,
+    pub(crate) by_page: HashMap<u64, Vec<FragmentId>>,
     /// Where returns to an address go.
     pub(crate) returns: HashMap<u64, u64>,
-    /// Which block an exit belongs to, and which ones jump to the same.
+    /// Which fragment an exit belongs to, and which ones jump to the same.
     pub(crate) links: Links,
-    /// Blocks by the addresses of their halves.
-    pub(crate) hot: ByAddress<BlockId>,
-    pub(crate) cold: ByAddress<BlockId>,
-    /// Blocks by the first of their sites that are counted in groups: in order, as numbers are given so.
-    by_site: Vec<(SiteId, BlockId)>,
+    /// Fragments by the addresses of their halves.
+    pub(crate) hot: ByAddress<FragmentId>,
+    pub(crate) cold: ByAddress<FragmentId>,
+    /// Fragments by the first of their sites that are counted in groups: in order, as numbers are given so.
+    by_site: Vec<(SiteId, FragmentId)>,
     /// Landings by the address of their code: for jumps to which address of the program they are.
     pub(crate) landings: ByAddress<u64>,
-    /// Counters of passes that correct how many instructions of a page were executed.
+    /// Execution counters that correct how many instructions of a page were executed.
     corrections: HashMap<u64, u32>,
 }
 
@@ -127,9 +127,9 @@ const LANDING: u64 = 64;
 const TAG: u64 = 8;
 
 impl Cache {
-    /// Free bytes that [`Env::room`] must offer in each half: more than any block can take.
+    /// Free bytes that [`Env::room`] must offer in each half: more than any fragment can take.
     pub const ROOM: usize = 64 * 1024;
-    /// Instructions in a block at most, whatever the configuration says.
+    /// Instructions in a fragment at most, whatever the configuration says.
     const INSTRUCTIONS: usize = 128;
 
     /// An empty one.
@@ -140,17 +140,17 @@ impl Cache {
                 source: Source::default(),
                 liveness: Liveness::new(&config),
                 plan: Plan::default(),
-                stretches: Vec::new(),
+                segments: Vec::new(),
                 drafts: Drafts::default(),
                 numbers: Numbers::default(),
-                hot: HashSet::new(),
+                megamorphic: HashSet::new(),
                 any_class: HashSet::new(),
-                no_tally: HashSet::new(),
+                no_direct: HashSet::new(),
                 short: HashSet::new(),
                 long: HashSet::new(),
             },
             config,
-            blocks: Vec::new(),
+            fragments: Vec::new(),
             by_ip: HashMap::new(),
             by_page: HashMap::new(),
             by_site: Vec::new(),
@@ -168,37 +168,37 @@ impl Cache {
         &self.config
     }
 
-    /// How many blocks were ever translated, and how many exits they have.
+    /// How many fragments were ever translated, and how many exits they have.
     pub fn size(&self) -> (usize, usize) {
-        (self.blocks.len(), self.links.len())
+        (self.fragments.len(), self.links.len())
     }
 
-    /// The address in the cache of the block at `ip`, translated if there is none.
+    /// The address in the cache of the fragment at `ip`, translated if there is none.
     pub fn entry(&mut self, env: &mut impl Env, ip: u64) -> Result<u64, Error> {
-        self.block(env, ip).map(|id| self.entry_of(id))
+        self.fragment(env, ip).map(|id| self.entry_of(id))
     }
 
-    pub(crate) fn get(&self, id: BlockId) -> Option<&Block> {
-        self.blocks.get(id.0 as usize)?.as_deref()
+    pub(crate) fn get(&self, id: FragmentId) -> Option<&Fragment> {
+        self.fragments.get(id.0 as usize)?.as_deref()
     }
 
-    pub(crate) fn get_mut(&mut self, id: BlockId) -> Option<&mut Block> {
-        self.blocks.get_mut(id.0 as usize)?.as_deref_mut()
+    pub(crate) fn get_mut(&mut self, id: FragmentId) -> Option<&mut Fragment> {
+        self.fragments.get_mut(id.0 as usize)?.as_deref_mut()
     }
 
-    /// Of a block that is there.
-    fn entry_of(&self, id: BlockId) -> u64 {
-        self.get(id).map_or(0, |block| block.hot)
+    /// Of a fragment that is there.
+    fn entry_of(&self, id: FragmentId) -> u64 {
+        self.get(id).map_or(0, |fragment| fragment.hot)
     }
 
-    /// An exit, with the block that it belongs to.
-    fn exit(&self, id: ExitId) -> Option<(&Block, Exit)> {
-        let block = self.get(self.links.from(id)?)?;
-        let exit = block.exits().nth((id.0 - block.first_exit.0) as usize)?;
-        Some((block, exit))
+    /// An exit, with the fragment that it belongs to.
+    fn exit(&self, id: ExitId) -> Option<(&Fragment, Exit)> {
+        let fragment = self.get(self.links.from(id)?)?;
+        let exit = fragment.exits().nth((id.0 - fragment.first_exit.0) as usize)?;
+        Some((fragment, exit))
     }
 
-    fn block(&mut self, env: &mut impl Env, ip: u64) -> Result<BlockId, Error> {
+    fn fragment(&mut self, env: &mut impl Env, ip: u64) -> Result<FragmentId, Error> {
         if let Some(&id) = self.by_ip.get(&ip) {
             return Ok(id);
         }
@@ -208,35 +208,36 @@ impl Cache {
             let is_code = env.read_code(ip, &mut [0]) != 0;
             return Err(if is_code { Error::NoRoom { ip } } else { Error::Unreadable { ip, at: ip } });
         };
-        let id = BlockId(self.blocks.len() as u32);
+        let id = FragmentId(self.fragments.len() as u32);
         let first_exit = ExitId(self.links.len() as u32);
-        let Some(block) = translate(&self.config, &mut self.tools, env, &room, &self.by_ip, ip, first_exit)? else {
+        let Some(fragment) = translate(&self.config, &mut self.tools, env, &room, &self.by_ip, ip, first_exit)? else {
             self.invalidate(env, 0..u64::MAX);
-            return self.block(env, ip);
+            return self.fragment(env, ip);
         };
         let links = self.link(&room);
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
         self.by_ip.insert(ip, id);
-        for page in pages(ip..block.end()) {
+        for page in pages(ip..fragment.end()) {
             self.by_page.entry(page).or_default().push(id);
         }
-        if let Some(at) = block.returning() {
-            self.returns.insert(block.end(), at);
+        if let Some(at) = fragment.returning() {
+            self.returns.insert(fragment.end(), at);
         }
         let members = self.tools.drafts.ahead.iter().map(|one| one.site);
-        let single = block.compares.then(|| self.tools.drafts.sites.iter().copied());
+        let single = fragment.compares.then(|| self.tools.drafts.sites.iter().copied());
         if let Some(first) = members.chain(single.into_iter().flatten()).min() {
             self.by_site.push((first, id));
         }
-        self.keep(block);
+        self.keep(fragment);
         for (exit, to) in links {
             self.linked(exit, to);
         }
         Ok(id)
     }
 
-    /// Has the jumps of the block that was just made go directly to blocks that are there already: returns which exits lead to which blocks.
-    fn link(&mut self, room: &Room) -> Vec<(ExitId, BlockId)> {
+    /// Has the jumps of the fragment that was just made go directly to fragments that are there already: returns which
+    /// exits lead to which fragments.
+    fn link(&mut self, room: &Room) -> Vec<(ExitId, FragmentId)> {
         let first = self.links.len() as u32;
         let mut links = Vec::new();
         for number in 0..self.tools.drafts.exits.len() {
@@ -251,54 +252,54 @@ impl Cache {
         links
     }
 
-    /// An exit jumps to a block.
-    fn linked(&mut self, exit: ExitId, to: BlockId) {
-        if let Some(to) = self.blocks.get_mut(to.0 as usize).and_then(Option::as_mut) {
+    /// An exit jumps to a fragment.
+    fn linked(&mut self, exit: ExitId, to: FragmentId) {
+        if let Some(to) = self.fragments.get_mut(to.0 as usize).and_then(Option::as_mut) {
             self.links.push(&mut to.incoming, exit);
         }
     }
 
-    /// Takes in a block that is in its place.
-    fn keep(&mut self, mut block: Block) {
-        let id = BlockId(self.blocks.len() as u32);
+    /// Takes in a fragment that is in its place.
+    fn keep(&mut self, mut fragment: Fragment) {
+        let id = FragmentId(self.fragments.len() as u32);
         self.links.add(id, self.tools.drafts.exits.len());
         if let Some(goes_back) = self.tools.drafts.goes_back {
-            self.links.push(&mut block.incoming, goes_back);
+            self.links.push(&mut fragment.incoming, goes_back);
         }
-        self.hot.insert(block.hot, id);
-        if block.cold_length > 0 {
-            self.cold.insert(block.cold(), id);
+        self.hot.insert(fragment.hot, id);
+        if fragment.cold_length > 0 {
+            self.cold.insert(fragment.cold(), id);
         }
-        self.blocks.push(Some(Box::new(block)));
+        self.fragments.push(Some(Box::new(fragment)));
     }
 
     /// What an exit wants. Links it, where it is a jump, so that it does not come again.
     pub fn leave(&mut self, env: &mut impl Env, id: ExitId) -> Result<Leave, Error> {
-        let (block, Exit { kind, target, .. }) = self.exit(id).ok_or(Error::NoExit(id))?;
+        let (fragment, Exit { kind, target, .. }) = self.exit(id).ok_or(Error::NoExit(id))?;
         match kind {
             ExitKind::Unsupported(why) => Ok(Leave::Unsupported { ip: target, why }),
             ExitKind::Returns(how) => Ok(Leave::Returns { ip: target, how }),
-            ExitKind::OldSyscall { execute } => Ok(Leave::OldSyscall { ip: target, next: block.end(), execute }),
-            // The only system call of a block is its last instruction.
-            ExitKind::Syscall { execute } => Ok(Leave::Syscall { ip: target, next: block.end(), execute }),
-            ExitKind::Request => Ok(Leave::Request { next: block.end() }),
-            ExitKind::Asks(question) => Ok(Leave::Asks { question, next: block.end() }),
+            ExitKind::OldSyscall { execute } => Ok(Leave::OldSyscall { ip: target, next: fragment.end(), execute }),
+            // The only system call of a fragment is its last instruction.
+            ExitKind::Syscall { execute } => Ok(Leave::Syscall { ip: target, next: fragment.end(), execute }),
+            ExitKind::Request => Ok(Leave::Request { next: fragment.end() }),
+            ExitKind::CpuQuery(query) => Ok(Leave::CpuQuery { query, next: fragment.end() }),
             ExitKind::Reached { execute } => Ok(Leave::Reached { ip: target, execute }),
             ExitKind::News => self.entry(env, target).map(Leave::Enter),
             ExitKind::Stale => {
-                let range = block.ip..block.end();
+                let range = fragment.ip..fragment.end();
                 self.invalidate(env, range);
                 self.entry(env, target).map(Leave::Enter)
             }
             ExitKind::Direct { branch } => {
-                // Blocks that are dead too: returns come there until the cache is evicted.
-                // The stub of a jump back may have passes to count.
-                let counts_passes = block.counts_at_its_end() && target == block.ip;
+                // Fragments that are dead too: returns come there until the cache is evicted.
+                // The stub of a jump back may have executions to count.
+                let counts_iterations = fragment.counts_at_its_end() && target == fragment.ip;
                 let from = self.links.from(id).ok_or(Error::NoExit(id))?;
-                let to = self.block(env, target)?;
+                let to = self.fragment(env, target)?;
                 let entry = self.entry_of(to);
-                let again = self.get(to).and_then(Block::loop_start).filter(|_| from == to);
-                if counts_passes && again.is_none() {
+                let again = self.get(to).and_then(Fragment::loop_start).filter(|_| from == to);
+                if counts_iterations && again.is_none() {
                     return Ok(Leave::Enter(entry));
                 }
                 if let Some(short) = displacement(branch, again.unwrap_or(entry)) {
@@ -312,9 +313,9 @@ impl Cache {
 
     /// Where an indirect jump to `ip` goes.
     pub fn landing(&mut self, env: &mut impl Env, ip: u64) -> Result<Landing, Error> {
-        let id = self.block(env, ip)?;
+        let id = self.fragment(env, ip)?;
         let entry = self.entry_of(id);
-        if let Some(checked) = self.get(id).and_then(|block| block.landing) {
+        if let Some(checked) = self.get(id).and_then(|fragment| fragment.landing) {
             return Ok(Landing { checked: checked.get(), entry });
         }
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM).ok_or(Error::NoRoom { ip })?;
@@ -326,10 +327,10 @@ impl Cache {
         code.lea(RCX, Memory::Flat { base: Some(RCX), index: Some(RAX), scale: 1, displacement: 0 });
         code.raw(&[0xe3, 0]); // jrcxz past the next
         let from = code.bytes.len();
-        code.jump_area(None, area::LOOKUP_MISS);
+        code.jump_context(None, context::LOOKUP_MISS);
         code.bytes[from - 1] = (code.bytes.len() - from) as u8;
-        code.load(RCX, Memory::area(area::register(RCX)));
-        code.load(RAX, Memory::area(area::register(RAX)));
+        code.load(RCX, Memory::context(context::register(RCX)));
+        code.load(RAX, Memory::context(context::register(RAX)));
         let field = code.relative(&[0xe9]);
         if !code.resolve(field, entry) {
             return Err(Error::OutOfReach { ip, target: entry });
@@ -337,16 +338,16 @@ impl Cache {
         code.align(8, 0xcc);
         env.place(&room, &code.bytes, &[]);
         self.landings.insert(room.hot, ip);
-        if let Some(block) = self.get_mut(id) {
-            block.landing = NonZeroU64::new(room.hot);
+        if let Some(fragment) = self.get_mut(id) {
+            fragment.landing = NonZeroU64::new(room.hot);
         }
         Ok(Landing { checked: room.hot, entry })
     }
 
-    /// Where a return to `ip` goes. What is checked is for the table of the thread, at [`Config::return_entry`]; it is valid until its range is
-    /// closed ([`Cache::close`]), whatever becomes of the program's code.
+    /// Where a return to `ip` goes. What is checked is for the table of the thread, at [`Config::return_entry`]; it is
+    /// valid until its range is closed ([`Cache::close`]), whatever becomes of the program's code.
     pub fn returning(&mut self, env: &mut impl Env, ip: u64) -> Result<Landing, Error> {
-        let id = self.block(env, ip)?;
+        let id = self.fragment(env, ip)?;
         let entry = self.entry_of(id);
         if let Some(&checked) = self.returns.get(&ip) {
             return Ok(Landing { checked, entry });
@@ -354,78 +355,83 @@ impl Cache {
         // Not the return of a call that was translated.
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM && room.cold_size >= Self::ROOM);
         let room = room.ok_or(Error::NoRoom { ip })?;
-        let block = relay(&self.config, &mut self.tools, env, &room, ip, ExitId(self.links.len() as u32))?;
+        let fragment = relay(&self.config, &mut self.tools, env, &room, ip, ExitId(self.links.len() as u32))?;
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
-        let checked = block.hot;
-        self.keep(block);
+        let checked = fragment.hot;
+        self.keep(fragment);
         self.returns.insert(ip, checked);
         Ok(Landing { checked, entry })
     }
 
-    /// A block is translated again when it is next entered: as a group is hot, with its look-up in place; as the class of a hot one changes as well,
-    /// without any stay for it, or its tally does not pay, without one; as the loop is short, without a limit; as it has had many passes, with stays. The thread that says so finishes its pass.
-    pub fn heat(&mut self, env: &mut impl Env, hotter: Hotter) {
-        let Some((id, block)) = self.block_at(hotter.at) else { return };
-        let ip = block.ip;
-        if block.dead {
+    /// A fragment is translated again when it is next entered: as a group is megamorphic, with its look-up in place; as
+    /// the class of a megamorphic one changes as well, without any last page for it, or its direct table does not pay,
+    /// without one; as the loop is short, without a page limit; as it has had many iterations, with last pages. The
+    /// thread that says so finishes its execution.
+    pub fn retranslate(&mut self, env: &mut impl Env, retranslation: Retranslation) {
+        let Some((id, fragment)) = self.fragment_at(retranslation.at) else { return };
+        let ip = fragment.ip;
+        if fragment.dead {
             return;
         }
-        let loops = match hotter.why {
-            Heat::ShortLoop => Some(&mut self.tools.short),
-            Heat::LongLoop => Some(&mut self.tools.long),
-            Heat::Page | Heat::Class | Heat::Tally => None,
+        let loops = match retranslation.why {
+            RetranslateReason::ShortLoop => Some(&mut self.tools.short),
+            RetranslateReason::LongLoop => Some(&mut self.tools.long),
+            RetranslateReason::Page | RetranslateReason::Class | RetranslateReason::Direct => None,
         };
         if let Some(loops) = loops {
             loops.insert(ip);
             return self.kill(env, id);
         }
-        let Some(block) = self.get(id) else { return };
-        let all = block.kept.members();
-        let group = all.iter().find(|one| one.site == hotter.site && (hotter.why != Heat::Page || !one.hot));
+        let Some(fragment) = self.get(id) else { return };
+        let all = fragment.metadata.members();
+        let group = all.iter().find(|one| {
+            one.site == retranslation.site && (retranslation.why != RetranslateReason::Page || !one.megamorphic)
+        });
         let Some(group) = group.map(|one| one.group) else { return };
         let members = all.iter().filter(|one| one.group == group);
         let instructions: Vec<u64> = members.map(|one| ip + u64::from(one.instruction)).collect();
-        match hotter.why {
-            Heat::Class => self.tools.any_class.extend(&instructions),
-            Heat::Tally => self.tools.no_tally.extend(&instructions),
+        match retranslation.why {
+            RetranslateReason::Class => self.tools.any_class.extend(&instructions),
+            RetranslateReason::Direct => self.tools.no_direct.extend(&instructions),
             _ => {}
         }
-        self.tools.hot.extend(instructions);
+        self.tools.megamorphic.extend(instructions);
         self.kill(env, id);
     }
 
-    /// A site has counted many accesses: its block is translated again when it is next entered, with stays for its groups if it has none, as they will pay, and
-    /// without comparing its code, where the owner can tell when that changes. Only with [`Scheme::LongLoops`].
-    pub fn warmed(&mut self, env: &mut impl Env, site: SiteId) {
+    /// A site has counted many accesses: its fragment is translated again when it is next entered, with last pages for
+    /// its groups if it has none, as they will pay, and without comparing its code, where the owner can tell when that
+    /// changes. Only with [`Scheme::LongLoops`].
+    pub fn tier_up(&mut self, env: &mut impl Env, site: SiteId) {
         if self.config.scheme != Scheme::LongLoops || self.config.each {
             return;
         }
         let at = self.by_site.partition_point(|&(first, _)| first <= site);
         let Some(&(_, id)) = at.checked_sub(1).and_then(|at| self.by_site.get(at)) else { return };
-        let Some(block) = self.get(id).filter(|block| !block.dead) else { return };
-        let ip = block.ip;
-        let members = block.kept.members();
-        // Sites that are counted one by one, and blocks without groups, have numbers in between.
+        let Some(fragment) = self.get(id).filter(|fragment| !fragment.dead) else { return };
+        let ip = fragment.ip;
+        let members = fragment.metadata.members();
+        // Sites that are counted one by one, and fragments without groups, have numbers in between.
         let is_of_a_group = members.iter().any(|one| one.site == site);
-        let pages = ip & !(PAGE - 1)..block.end().next_multiple_of(PAGE);
-        let is_its = is_of_a_group || block.sites().contains(&site);
-        if block.compares && is_its && env.seal(pages.start, pages.end) {
+        let pages = ip & !(PAGE - 1)..fragment.end().next_multiple_of(PAGE);
+        let is_its = is_of_a_group || fragment.sites().contains(&site);
+        if fragment.compares && is_its && env.write_protect(pages.start, pages.end) {
             self.tools.long.insert(ip);
             return self.invalidate(env, pages);
         }
-        if is_of_a_group && members.iter().all(|one| one.stay.is_none()) && self.tools.long.insert(ip) {
+        if is_of_a_group && members.iter().all(|one| one.last_page.is_none()) && self.tools.long.insert(ip) {
             self.kill(env, id);
         }
     }
 
-    /// The block that an address in the cache belongs to.
-    fn block_at(&self, address: u64) -> Option<(BlockId, &Block)> {
-        let holds = |(_, id)| Some((id, self.get(id)?)).filter(|(_, block)| block.holds(address));
+    /// The fragment that an address in the cache belongs to.
+    fn fragment_at(&self, address: u64) -> Option<(FragmentId, &Fragment)> {
+        let holds = |(_, id)| Some((id, self.get(id)?)).filter(|(_, fragment)| fragment.holds(address));
         self.hot.last_up_to(address).and_then(holds).or_else(|| self.cold.last_up_to(address).and_then(holds))
     }
 
-    /// The program's code in `range` is no longer what it was: nothing goes to its translations any more. Threads that are inside
-    /// one finish it.
+    /// The program's code in `range` is no longer what it was: nothing goes to its translations any more. Threads that
+    /// are inside one finish it.
     pub fn invalidate(&mut self, env: &mut impl Env, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -438,31 +444,32 @@ impl Cache {
             pages.filter(|page| self.by_page.contains_key(page)).collect()
         };
         for page in touched {
-            let Some(mut blocks) = self.by_page.remove(&page) else { continue };
-            blocks.retain(|&id| !self.kill_if_within(env, id, &range));
-            if !blocks.is_empty() {
-                self.by_page.insert(page, blocks);
+            let Some(mut fragments) = self.by_page.remove(&page) else { continue };
+            fragments.retain(|&id| !self.kill_if_within(env, id, &range));
+            if !fragments.is_empty() {
+                self.by_page.insert(page, fragments);
             }
         }
     }
 
-    /// Words of a page are no longer what they were, which nobody has looked at but for translating them: as [`Cache::invalidate`], and cheap where they are no code.
+    /// Words of a page are no longer what they were, which nobody has looked at but for translating them: as
+    /// [`Cache::invalidate`], and cheap where they are no code.
     pub fn changed(&mut self, env: &mut impl Env, words: impl Iterator<Item = Range<u64>>) {
         self.tools.liveness.window.forget();
         for range in words {
-            let blocks = self.by_page.get(&(range.start / PAGE)).map_or(&[][..], Vec::as_slice);
-            let mut blocks = blocks.iter().filter_map(|&id| self.get(id));
-            if blocks.any(|block| !block.dead && block.ip < range.end && range.start < block.end()) {
+            let fragments = self.by_page.get(&(range.start / PAGE)).map_or(&[][..], Vec::as_slice);
+            let mut fragments = fragments.iter().filter_map(|&id| self.get(id));
+            if fragments.any(|fragment| !fragment.dead && fragment.ip < range.end && range.start < fragment.end()) {
                 self.invalidate(env, range);
             }
         }
     }
 
-    /// `true` when the block is dead or gone.
-    fn kill_if_within(&mut self, env: &mut impl Env, id: BlockId, range: &Range<u64>) -> bool {
+    /// `true` when the fragment is dead or gone.
+    fn kill_if_within(&mut self, env: &mut impl Env, id: FragmentId, range: &Range<u64>) -> bool {
         match self.get(id) {
-            Some(block) if !block.dead && (block.end() <= range.start || range.end <= block.ip) => false,
-            Some(block) if !block.dead => {
+            Some(fragment) if !fragment.dead && (fragment.end() <= range.start || range.end <= fragment.ip) => false,
+            Some(fragment) if !fragment.dead => {
                 self.kill(env, id);
                 true
             }
@@ -470,12 +477,12 @@ impl Cache {
         }
     }
 
-    /// Has nothing go to a block any more.
-    pub(crate) fn kill(&mut self, env: &mut impl Env, id: BlockId) {
-        let Some(block) = self.get_mut(id).filter(|block| !block.dead) else { return };
-        block.dead = true;
-        env.died(block.hot, block.hot_length + block.cold_length);
-        let (ip, landing) = (block.ip, block.landing);
+    /// Has nothing go to a fragment any more.
+    pub(crate) fn kill(&mut self, env: &mut impl Env, id: FragmentId) {
+        let Some(fragment) = self.get_mut(id).filter(|fragment| !fragment.dead) else { return };
+        fragment.dead = true;
+        env.died(fragment.hot, fragment.hot_length + fragment.cold_length);
+        let (ip, landing) = (fragment.ip, fragment.landing);
         if self.by_ip.get(&ip) == Some(&id) {
             self.by_ip.remove(&ip);
         }
@@ -486,10 +493,10 @@ impl Cache {
         self.unlink_incoming(env, id);
     }
 
-    /// Has the jumps that lead to a block go to their stubs again.
-    pub(crate) fn unlink_incoming(&mut self, env: &mut impl Env, id: BlockId) {
-        let Some(block) = self.get_mut(id) else { return };
-        let mut chain = core::mem::replace(&mut block.incoming, Chain::EMPTY);
+    /// Has the jumps that lead to a fragment go to their stubs again.
+    pub(crate) fn unlink_incoming(&mut self, env: &mut impl Env, id: FragmentId) {
+        let Some(fragment) = self.get_mut(id) else { return };
+        let mut chain = core::mem::replace(&mut fragment.incoming, Chain::EMPTY);
         while let Some(exit) = self.links.pop(&mut chain) {
             let Some((_, Exit { kind: ExitKind::Direct { branch }, stub, .. })) = self.exit(exit) else { continue };
             if let Some(short) = displacement(branch, stub) {
@@ -498,24 +505,24 @@ impl Cache {
         }
     }
 
-    /// The number of the counter of passes that [`crate::Unexecuted`] instructions of the page at `page` are added to; none: there is no room
-    /// for more.
+    /// The number of the execution counter that [`crate::Unexecuted`] instructions of the page at `page` are added to;
+    /// none: there is no room for more.
     pub fn correction(&mut self, env: &mut impl Env, page: u64) -> Option<u32> {
         if let Some(&known) = self.corrections.get(&page) {
             return Some(known);
         }
-        let number = self.tools.numbers.passes;
-        self.config.passes_counter(number)?;
-        self.tools.numbers.passes += 1;
-        env.new_stretch(&Stretch { ip: page, instructions: 1, counter: FetchCounter::Correction(number) });
+        let number = self.tools.numbers.executions;
+        self.config.execution_counter(number)?;
+        self.tools.numbers.executions += 1;
+        env.new_segment(&Segment { ip: page, instructions: 1, counter: FetchCounter::Correction(number) });
         self.corrections.insert(page, number);
         Some(number)
     }
 
     /// What stands at an address in the cache.
     pub fn locate(&self, address: u64) -> Option<Position<'_>> {
-        if let Some((_, block)) = self.block_at(address) {
-            return block.locate(address);
+        if let Some((_, fragment)) = self.fragment_at(address) {
+            return fragment.locate(address);
         }
         let (start, _) = self.landings.last_up_to(address)?;
         (address - start < LANDING).then(|| Position::leaving(0, 0, 1 << RAX | 1 << RCX))

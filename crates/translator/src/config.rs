@@ -1,9 +1,9 @@
 //! What the translator is told, and what it asks for.
 
-use crate::{Group, Site, SiteId, StayId, Stretch, Tally, area, returns};
+use crate::{DirectTable, Group, LastPageId, Segment, Site, SiteId, context, returns};
 use core::sync::atomic::AtomicU64;
 
-/// What `area::NEWS` points to where there never are any.
+/// What `context::NEWS` points to where there never are any.
 static NO_NEWS: AtomicU64 = AtomicU64::new(0);
 
 /// How generated code finds the shadow table.
@@ -11,45 +11,47 @@ static NO_NEWS: AtomicU64 = AtomicU64::new(0);
 pub enum Shadow {
     /// At this address, a multiple of 8 below 2 GiB: nothing to load.
     At(u32),
-    /// Anywhere; it is found through `area::SHADOW_BASE`. One addition more per access.
-    FromArea,
+    /// Anywhere; it is found through `context::SHADOW_BASE`. One addition more per access.
+    FromContext,
 }
 
-/// What the shadow table has of a page: one word per 4 KiB page, at index `address >> 12` (address below 2^47 for all that can be mapped), see
-/// [`Config::word_of`].
+/// What the shadow table has of a page: one word per 4 KiB page, at index `address >> 12` (address below 2^47 for all
+/// that can be mapped), see [`Config::word_of`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PageEntry {
     /// The class of the page for the site counters, from [`PageEntry::READ_ONLY`]; 0: ask.
     pub class: u32,
-    /// Index of the page's counter of reads in the thread's `pages` table, in units of 8 bytes; that of writes follows. Even; 0: there is none.
+    /// Index of the page's counter of reads in the thread's `pages` table, in units of 8 bytes; that of writes follows.
+    /// Even; 0: there is none.
     pub slot: u32,
 }
 
 impl PageEntry {
-    /// The class of pages that have not been written: reads are counted in it like in any other, a write asks, as it makes the page another one
-    /// (the zero page). The least of all, so that one comparison tells what a write may be counted in. No stay begins in such a page: whoever
-    /// writes it need not look for stays.
+    /// The class of pages that have not been written: reads are counted in it like in any other, a write asks, as it
+    /// makes the page another one (the zero page). The least of all, so that one comparison tells what a write may be
+    /// counted in. No record has such a page for its last: whoever writes it need not look for records.
     pub const READ_ONLY: u32 = 1;
 }
 
-/// Where accesses are counted by stays (groups that keep to a page), and where each at once in the flat tables.
+/// Where accesses are counted by the last page of their group, and where each immediately in the flat tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// In the flat tables everywhere: slower, and what the others are compared with.
     Flat,
-    /// By stays in loops. Other code runs seldom or with another object each time: there, the first miss costs more than hits save, and
-    /// each group is looked up once and counted at once.
+    /// By last pages in loops. Other code runs seldom or with another object each time: there, the first miss costs
+    /// more than hits save, and each group is looked up once and counted immediately.
     Loops,
-    /// By stays in loops that have had many passes, so that they pay ([`crate::warm`]), and in what else the owner says has ([`crate::Cache::warmed`]).
+    /// By last pages in loops that have had many iterations, so that they pay ([`crate::tier_up`]), and in what else
+    /// the owner says has ([`crate::Cache::tier_up`]).
     LongLoops,
-    /// By stays wherever they can be.
-    Stays,
+    /// By last pages wherever they can be.
+    LastPage,
 }
 
 /// How to translate.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
-    /// Count at all. Without it, blocks are translated as they are.
+    /// Count at all. Without it, fragments are translated as they are.
     pub count: bool,
     /// Count operands relative to rsp.
     pub stack_operands: bool,
@@ -59,43 +61,51 @@ pub struct Config {
     pub stack_operations: bool,
     /// Where the shadow table is.
     pub shadow: Shadow,
-    /// Offset from GS of the indirect-branch lookup table: `1 << lookup_bits` code pointers, which must start as copies of
-    /// `area::LOOKUP_MISS`.
+    /// Offset from GS of the indirect-branch lookup table: `1 << lookup_bits` code pointers, which must start as copies
+    /// of `context::LOOKUP_MISS`.
     pub lookup: u32,
     /// 12 to 24; 18 is good.
     pub lookup_bits: u8,
-    /// Offset from GS of the site counters: 64 bits at `sites + (class * most_sites + site) * 8`. In columns, since nearly all accesses of a program
-    /// fall into few classes: sites whose code lies together share lines of the processor's caches.
+    /// Offset from GS of the site counters: 64 bits at `sites + (class * most_sites + site) * 8`. In columns, since
+    /// nearly all accesses of a program fall into few classes: sites whose code lies together share lines of the
+    /// processor's caches.
     pub sites: u32,
-    /// Offset from GS of the page counters: 64 bits at `pages + slot * 8`, reads, and writes after them. All of them within 4 GiB.
+    /// Offset from GS of the page counters: 64 bits at `pages + slot * 8`, reads, and writes after them. All of them
+    /// within 4 GiB.
     pub pages: u32,
-    /// Offset from GS of the counters of updates of pages: 64 bits at `updates + slot * 4`, for a read and a write each. Programs that update memory at random
-    /// change one line of the processor's caches besides their own, and not two. Negative: all that lies above is taken.
+    /// Offset from GS of the counters of updates of pages: 64 bits at `updates + slot * 4`, for a read and a write
+    /// each. Programs that update memory at random change one line of the processor's caches besides their own, and not
+    /// two. Negative: all that lies above is taken.
     pub updates: i32,
-    /// Where accesses are counted by stays.
+    /// Where accesses are counted by last pages.
     pub scheme: Scheme,
-    /// Count every access by itself, out of line: [`crate::count::Pages::counted`] hears of its address and size. Whatever `scheme` says.
+    /// Count every access by itself, out of line: [`crate::count::Pages::counted`] hears of its address and size.
+    /// Whatever `scheme` says.
     pub each: bool,
     /// Most sites, those that stand for several included.
     pub most_sites: u32,
-    /// Offset from GS of the stays: a [`crate::Record`] each, [`Config::most_sites`] of them. A multiple of 4096.
-    pub stays: u32,
-    /// Offset from GS of the counters of passes: 64 bits each, [`Config::most_sites`] of them.
-    pub passes: u32,
-    /// Offset from GS of a byte for every 4096 bytes of stays: not 0 if the thread has ever begun one there.
+    /// Offset from GS of the last pages: a [`crate::LastPage`] each, [`Config::most_sites`] of them. A multiple of
+    /// 4096.
+    pub last_pages: u32,
+    /// Offset from GS of the execution counters: 64 bits each, [`Config::most_sites`] of them.
+    pub executions: u32,
+    /// Offset from GS of a byte for every 4096 bytes of last pages: not 0 if the thread has ever filled one there.
     pub touched: u32,
-    /// Offset from GS of the tallies ([`crate::Tally`]): their headers, their counters, what these count for. Negative, as for `updates`.
-    pub tallies: i32,
+    /// Offset from GS of the direct tables ([`crate::DirectTable`]): their headers, their counters, what these count
+    /// for. Negative, as for `updates`.
+    pub direct: i32,
     /// Pages that each has counters for; 0: there are none.
-    pub tally_pages: u32,
-    /// Most instructions in a block.
+    pub direct_pages: u32,
+    /// Most instructions in a fragment.
     pub instructions: usize,
-    /// Most conditional jumps that a block falls through.
+    /// Most conditional jumps that a fragment falls through.
     pub side_exits: usize,
-    /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it has another.
+    /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it
+    /// has another.
     pub flags_dead_at_calls: bool,
-    /// The processor is not the host's: `rdpid` and `rdtscp` tell what stands at `area::PROCESSOR`, other instructions that tell CPUs apart leave
-    /// through [`crate::Leave::Asks`]. And behind each system call the thread leaves where there is news: `area::NEWS`.
+    /// The processor is not the host's: `rdpid` and `rdtscp` tell what stands at `context::PROCESSOR`, other
+    /// instructions that tell CPUs apart leave through [`crate::Leave::CpuQuery`]. And behind each system call the
+    /// thread leaves where there is news: `context::NEWS`.
     pub own_processor: bool,
 }
 
@@ -106,8 +116,9 @@ impl Config {
         within(u64::from(self.sites) + number * 8).filter(|_| site.0 < self.most_sites)
     }
 
-    /// A page as the shadow table has it, and [`crate::Record::ENTRY`]: in the lower half how far the column of its class begins behind that of class 0, in
-    /// the upper one the offset from GS of its counters (32 bits without sign), or 0 for slot 0.
+    /// A page as the shadow table has it, and [`crate::LastPage::ENTRY`]: in the lower half how far the column of its
+    /// class begins behind that of class 0, in the upper one the offset from GS of its counters (32 bits without sign),
+    /// or 0 for slot 0.
     pub fn word_of(&self, entry: PageEntry) -> u64 {
         let counters = if entry.slot == 0 { 0 } else { self.pages + entry.slot * 8 };
         u64::from(entry.class * self.most_sites * 8) | u64::from(counters) << 32
@@ -124,58 +135,59 @@ impl Config {
         PageEntry { class: word as u32 / 8 / self.most_sites.max(1), slot: counters.saturating_sub(self.pages) / 8 }
     }
 
-    /// Offset from GS of the record of a stay; `None`: there is no such stay.
-    pub fn stay_record(&self, stay: StayId) -> Option<u32> {
-        let offset = u64::from(self.stays) + u64::from(stay.0) * u64::from(crate::Record::BYTES);
-        within(offset).filter(|_| stay.0 < self.most_sites)
+    /// Offset from GS of the record of a last page; `None`: there is no such record.
+    pub fn last_page_record(&self, last_page: LastPageId) -> Option<u32> {
+        let offset = u64::from(self.last_pages) + u64::from(last_page.0) * u64::from(crate::LastPage::BYTES);
+        within(offset).filter(|_| last_page.0 < self.most_sites)
     }
 
-    /// Offset from GS of a counter of passes; `None`: there is no such counter.
-    pub fn passes_counter(&self, number: u32) -> Option<u32> {
-        within(u64::from(self.passes) + u64::from(number) * 8).filter(|_| number < self.most_sites)
+    /// Offset from GS of an execution counter; `None`: there is no such counter.
+    pub fn execution_counter(&self, number: u32) -> Option<u32> {
+        within(u64::from(self.executions) + u64::from(number) * 8).filter(|_| number < self.most_sites)
     }
 
-    /// Offset from GS of the header of a tally.
-    pub(crate) fn tally_header(&self, tally: u32) -> i32 {
-        self.tallies.wrapping_add_unsigned(tally * Tally::BYTES)
+    /// Offset from GS of the header of a direct table.
+    pub(crate) fn direct_header(&self, direct: u32) -> i32 {
+        self.direct.wrapping_add_unsigned(direct * DirectTable::BYTES)
     }
 
-    /// Offset from GS of the counters of a tally.
-    pub(crate) fn tally_counters(&self, tally: u32) -> i32 {
-        self.tallies.wrapping_add_unsigned(Tally::counters(tally, self.tally_pages) as u32)
+    /// Offset from GS of the counters of a direct table.
+    pub(crate) fn direct_counters(&self, direct: u32) -> i32 {
+        self.direct.wrapping_add_unsigned(DirectTable::counters(direct, self.direct_pages) as u32)
     }
 
-    /// Offset from GS of what the counters of a tally count for.
-    pub(crate) fn tally_words(&self, tally: u32) -> i64 {
-        i64::from(self.tallies) + Tally::words(tally, self.tally_pages) as i64
+    /// Offset from GS of what the counters of a direct table count for.
+    pub(crate) fn direct_words(&self, direct: u32) -> i64 {
+        i64::from(self.direct) + DirectTable::words(direct, self.direct_pages) as i64
     }
 
-    /// What generated code finds in the area of every thread besides the code pointers of its owner: offsets and values, for a shadow
-    /// table at `shadow`.
+    /// What generated code finds in the context of every thread besides the code pointers of its owner: offsets and
+    /// values, for a shadow table at `shadow`.
     pub fn constants(&self, shadow: u64) -> [(u32, u64); 11] {
         [
-            (area::RETURN, returns::take_return as *const () as u64),
-            (area::SHADOW_BASE, shadow / 8),
-            (area::SETTLE, crate::stay::settle_stay as *const () as u64),
-            (area::COUNT_GROUP, crate::stay::count_group as *const () as u64),
-            (area::COUNT_ELEMENTS, crate::elements::count_elements as *const () as u64),
-            (area::COUNT_TALLY, crate::tally::count_tally as *const () as u64),
-            (area::COUNT_STRING, crate::strings::count_string as *const () as u64),
-            (area::STAYS, u64::from(self.stays)),
-            (area::TOUCHED, u64::from(self.touched)),
-            (area::READ_ONLY, u64::from(self.read_only())),
-            (area::NEWS, NO_NEWS.as_ptr() as u64),
+            (context::RETURN, returns::take_return as *const () as u64),
+            (context::SHADOW_BASE, shadow / 8),
+            (context::SETTLE, crate::last_page::settle_last_page as *const () as u64),
+            (context::COUNT_GROUP, crate::last_page::count_group as *const () as u64),
+            (context::COUNT_ELEMENTS, crate::elements::count_elements as *const () as u64),
+            (context::COUNT_DIRECT, crate::direct::count_direct as *const () as u64),
+            (context::COUNT_STRING, crate::strings::count_string as *const () as u64),
+            (context::LAST_PAGES, u64::from(self.last_pages)),
+            (context::TOUCHED, u64::from(self.touched)),
+            (context::READ_ONLY, u64::from(self.read_only())),
+            (context::NEWS, NO_NEWS.as_ptr() as u64),
         ]
     }
 
     /// Offset from GS of the entry of the table of return addresses for a return to `ip`.
     pub fn return_entry(&self, ip: u64) -> u64 {
-        u64::from(area::RETURNS) + returns::index_of(ip) * 8
+        u64::from(context::RETURNS) + returns::index_of(ip) * 8
     }
 
-    /// For that entry, what tells `ip` from the other addresses that share it: the offset from GS where it stands, and what it must be.
+    /// For that entry, what tells `ip` from the other addresses that share it: the offset from GS where it stands, and
+    /// what it must be.
     pub fn return_tag(&self, ip: u64) -> (u64, u32) {
-        (u64::from(area::RETURN_TAGS) + returns::index_of(ip) * 4, returns::tag_of(ip).wrapping_neg())
+        (u64::from(context::RETURN_TAGS) + returns::index_of(ip) * 4, returns::tag_of(ip).wrapping_neg())
     }
 
     /// Offset from GS of the entry of the lookup table for a target of indirect jumps.
@@ -207,41 +219,45 @@ pub struct Room {
 pub enum Changes {
     /// Not at all, but by [`crate::Cache::invalidate`]: what is translated may depend on other code than its own.
     Never,
-    /// The program makes it. Before it changes, [`crate::Cache::invalidate`] is told so of its page: what is translated depends on its own pages only.
-    Told,
-    /// Without anybody being told (pages that are writable, or shared): a block compares its bytes whenever it is entered.
+    /// The program makes it. Before it changes, [`crate::Cache::invalidate`] is notified of its page: what is
+    /// translated depends on its own pages only.
+    Notified,
+    /// Without anybody being told (pages that are writable, or shared): a fragment compares its bytes whenever it is
+    /// entered.
     Silently,
 }
 
-/// The world as the translator sees it.
+/// What the translator needs of whoever uses it.
 pub trait Env {
-    /// Copies the program's code at `address`, as much as fits and can be read, and returns how much: 0 where nothing is
-    /// mapped executable. Asked for look-ahead too, so it must not fault.
+    /// Copies the program's code at `address`, as much as fits and can be read, and returns how much: 0 where nothing
+    /// is mapped executable. Asked for look-ahead too, so it must not fault.
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize;
 
     /// How the code in `start..end` may change.
     fn changes(&mut self, start: u64, end: u64) -> Changes;
 
-    /// Code in `start..end` that [`Changes::Silently`] is executed much: whether from now on it [`Changes::Told`]. What was translated of its pages is
-    /// given up then.
-    fn seal(&mut self, start: u64, end: u64) -> bool {
+    /// Code in `start..end` that [`Changes::Silently`] is executed much: whether from now on it [`Changes::Notified`].
+    /// What was translated of its pages is invalidated then.
+    fn write_protect(&mut self, start: u64, end: u64) -> bool {
         let _ = (start, end);
         false
     }
 
-    /// What was translated depends on the code in `start..end`, which [`Changes::Told`] and is not its own. The range is within a page.
+    /// What was translated depends on the code in `start..end`, which [`Changes::Notified`] and is not its own. The
+    /// range is within a page.
     fn looked_at(&mut self, start: u64, end: u64) {
         let _ = (start, end);
     }
 
-    /// Whether the accesses of the block at `ip` are the program's own, and are counted.
+    /// Whether the accesses of the fragment at `ip` are the program's own, and are counted.
     fn is_counted(&mut self, ip: u64) -> bool {
         let _ = ip;
         true
     }
 
-    /// Whether the owner wants to know whenever the program comes to `ip` by a jump, call or return, before anything is executed there
-    /// ([`crate::Leave::Reached`]). One that is wanted later has to be told by [`crate::Cache::invalidate`].
+    /// Whether the owner wants to know whenever the program comes to `ip` by a jump, call or return, before anything is
+    /// executed there ([`crate::Leave::Reached`]). One that is wanted later has to be told by
+    /// [`crate::Cache::invalidate`].
     fn is_watched(&mut self, ip: u64) -> bool {
         let _ = ip;
         false
@@ -250,12 +266,12 @@ pub trait Env {
     /// Registers a site and gives its number. Numbers are dense.
     fn new_site(&mut self, site: &Site) -> SiteId;
 
-    /// Registers a group, and gives the site whose row its accesses are counted in: for one member that one, for several a number of
-    /// its own among the sites, which stands for one access of each.
+    /// Registers a group, and gives the site whose row its accesses are counted in: for one member that one, for
+    /// several a number of its own among the sites, which stands for one access of each.
     fn new_group(&mut self, group: &Group) -> SiteId;
 
     /// Registers instructions that are executed together, and what counts them. Asked for when [`Config::code`] is set.
-    fn new_stretch(&mut self, stretch: &Stretch);
+    fn new_segment(&mut self, segment: &Segment);
 
     /// Free space near `ip`, at least [`crate::Cache::ROOM`] bytes in each half.
     fn room(&mut self, ip: u64) -> Option<Room>;
@@ -264,13 +280,13 @@ pub trait Env {
     /// Their lengths are multiples of 8.
     fn place(&mut self, room: &Room, hot: &[u8], cold: &[u8]);
 
-    /// Stores a 32-bit displacement into code that other threads may be executing, all of it at once: it lies within eight
-    /// aligned bytes. (That is what the manuals of all processors promise to store at once; some do so for any store within a
-    /// cache line, but an emulator has been seen to store what is not aligned byte by byte.)
+    /// Stores a 32-bit displacement into code that other threads may be executing, all of it at once: it lies within
+    /// eight aligned bytes. (That is what the manuals of all processors promise to store at once; some do so for any
+    /// store within a cache line, but an emulator has been seen to store what is not aligned byte by byte.)
     fn patch(&mut self, address: u64, displacement: i32);
 
-    /// The block whose hot half begins at `hot`, of so many bytes in both halves, is not entered any more, except by returns from what it
-    /// calls. Told once for each block.
+    /// The fragment whose hot half begins at `hot`, of so many bytes in both halves, is not entered any more, except by
+    /// returns from what it calls. Reported once for each fragment.
     fn died(&mut self, hot: u64, bytes: u32) {
         let _ = (hot, bytes);
     }

@@ -1,30 +1,32 @@
 //! Counting out of line: what inline code leaves to a call.
 //!
-//! Generated code describes the accesses in the area of the thread and leaves through `area::COUNT`; [`settle`] turns the description
-//! into pages and numbers of accesses and counts them. The arguments at `area::COUNT_ARGUMENTS`, by operation:
+//! Generated code describes the accesses in the context of the thread and leaves through `context::COUNT`; [`settle`]
+//! turns the description into pages and numbers of accesses and counts them. The arguments at
+//! `context::COUNT_ARGUMENTS`, by operation:
 //!
 //! | operation | 0 | 1 | 2 | 3 |
 //! |---|---|---|---|---|
 //! | [`Operation::One`] | address | | | |
 //! | [`Operation::String`] | rcx after | rsi after | rdi after | base of FS, or 0 |
 //! | [`Operation::FirstActive`], [`Operation::AnyActive`] | address of element 0 | mask, a bit per element | | |
-//! | [`Operation::Elements`] | address without the index | mask; the indices stand at `area::COUNT_VECTOR` | | |
-//! | [`Operation::Tile`] | address without the stride | stride; the configuration stands at `area::COUNT_VECTOR` | | |
+//! | [`Operation::Elements`] | address without the index | mask; the indices stand at `context::COUNT_VECTOR` | | |
+//! | [`Operation::Tile`] | address without the stride | stride; the configuration stands at `context::COUNT_VECTOR` | | |
 //! | [`Operation::Image`] | address | edx:eax | | |
 //! | [`Operation::Bits`] | address of the operand | bit number | | |
 //! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | members that have been counted | |
-//! | [`Operation::Again`] | (tallies: as above) | | a counter | |
+//! | [`Operation::Again`] | (direct tables: as above) | | a counter | |
 //!
-//! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early, by a hit or
-//! by a fault, and what it did not do is not counted. Where it writes, it is told once more before it begins ([`Pages::ahead`], with rcx and
-//! rdi as they are then), as nobody can tell afterwards which pages were there already.
+//! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early,
+//! by a hit or by a fault, and what it did not do is not counted. Where it writes, it is reported once more before it
+//! begins ([`Pages::before_string_write`], with rcx and rdi as they are then), as nobody can tell afterwards which
+//! pages were there already.
 
-use crate::block::Unmade;
-use crate::stay::{Record, descriptor};
-use crate::{Config, PageEntry, SiteId, area, image, tally};
+use crate::fragment::Unmade;
+use crate::last_page::{LastPage, descriptor};
+use crate::{Config, PageEntry, SiteId, context, direct, image};
 use numalens_isa::{Kind, Tile};
 
-/// What the operands in the area mean.
+/// What the operands in the context mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Operation {
@@ -42,8 +44,10 @@ pub enum Operation {
     Bits = 5,
     /// One access of each member of a group; the descriptor says what they do.
     Group = 6,
-    /// The block of the site's group is to be translated again, and there is nothing to count; or, with [`Heat::Tally`], its tally is to be looked at, and the arguments are those
-    /// of [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of a [`Heat`].
+    /// The fragment of the site's group is to be translated again, and there is nothing to count; or, with
+    /// [`RetranslateReason::Direct`], its direct table is to be looked at, and the arguments are those of
+    /// [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of
+    /// a [`RetranslateReason`].
     Again = 7,
     /// One access for each row of a tile; the lanes are the tile's number.
     Tile = 8,
@@ -52,20 +56,20 @@ pub enum Operation {
     Image = 9,
 }
 
-/// Why a block is to be translated again: see [`crate::Cache::heat`].
+/// Why a fragment is to be translated again: see [`crate::Cache::retranslate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Heat {
+pub(crate) enum RetranslateReason {
     /// The group changes its page too often.
     Page = 0,
-    /// The loop has too few passes.
+    /// The loop has too few iterations.
     ShortLoop = 1,
-    /// The group is hot, and the class of its pages changes too often as well.
+    /// The group is megamorphic, and the class of its pages changes too often as well.
     Class = 2,
-    /// The loop has had many passes: see [`crate::warm`].
+    /// The loop has had many iterations: see [`crate::tier_up`].
     LongLoop = 3,
-    /// The tally of the group must be looked at; or it has none any more, as it does not pay.
-    Tally = 4,
+    /// The direct table of the group must be looked at; or it has none any more, as it does not pay.
+    Direct = 4,
 }
 
 /// A description of accesses, packed in 31 bits so that it is an immediate operand.
@@ -92,8 +96,8 @@ pub struct What {
     pub destination: bool,
     /// The source of a string instruction is relative to FS.
     pub has_fs: bool,
-    /// A string instruction is about to begin: see [`Pages::ahead`].
-    pub ahead: bool,
+    /// A string instruction is about to begin: see [`Pages::before_string_write`].
+    pub before: bool,
 }
 
 const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::ReadWrite];
@@ -124,7 +128,7 @@ impl What {
             source: false,
             destination: false,
             has_fs: false,
-            ahead: false,
+            before: false,
         }
     }
 
@@ -147,7 +151,7 @@ impl What {
             | i32::from(self.source) << 20
             | i32::from(self.destination) << 21
             | i32::from(self.has_fs) << 22
-            | i32::from(self.ahead) << 23
+            | i32::from(self.before) << 23
     }
 
     /// The inverse of [`What::pack`]; `None` for what it cannot have made.
@@ -164,7 +168,7 @@ impl What {
             source: bits(20, 1) == 1,
             destination: bits(21, 1) == 1,
             has_fs: bits(22, 1) == 1,
-            ahead: bits(23, 1) == 1,
+            before: bits(23, 1) == 1,
         })
     }
 }
@@ -177,7 +181,8 @@ pub(crate) fn kind_bits(kind: Kind) -> u16 {
     }
 }
 
-/// Accesses of one site within one page, or, with [`Config::each`], one line of [`LINE`] bytes: as far as they begin there. They lie side by side.
+/// Accesses of one site within one page, or, with [`Config::each`], one line of [`LINE`] bytes: as far as they begin
+/// there. They lie side by side.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     /// Whose.
@@ -196,12 +201,13 @@ pub struct Run {
 
 /// The owner of the shadow table.
 pub trait Pages {
-    /// The entry to count `run` with, or `None` when the owner counts it itself, now or later, or knows that it cannot succeed.
+    /// The entry to count `run` with, or `None` when the owner counts it itself, now or later, or knows that it cannot
+    /// succeed.
     fn entry(&mut self, run: &Run) -> Option<PageEntry>;
 
-    /// A repeated string instruction is about to write `run`, upwards or downwards as the direction flag has it; how much of it, it may find
-    /// out on the way.
-    fn ahead(&mut self, run: &Run) {
+    /// A repeated string instruction is about to write `run`, upwards or downwards as the direction flag has it; how
+    /// much of it, it may find out on the way.
+    fn before_string_write(&mut self, run: &Run) {
         let _ = run;
     }
 
@@ -221,25 +227,26 @@ pub trait Pages {
 pub const LINE: u64 = 64;
 const PAGE: u64 = 4096;
 
-/// Access to an area.
+/// Access to a thread context.
 #[derive(Clone, Copy)]
-pub(crate) struct Area(*mut u8);
+pub(crate) struct ThreadContext(*mut u8);
 
-impl Area {
-    pub fn new(area: *mut u8) -> Self {
-        Area(area)
+impl ThreadContext {
+    pub fn new(context: *mut u8) -> Self {
+        ThreadContext(context)
     }
 
     pub fn load(self, offset: u32) -> u64 {
-        // SAFETY: the callers of this module promise an area with its tables; all offsets are below its end and multiples of 8.
+        // SAFETY: the callers of this module promise a thread context with its tables; all offsets are below its end
+        // and multiples of 8.
         unsafe { self.0.add(offset as usize).cast::<u64>().read() }
     }
 
     pub fn argument(self, number: u32) -> u64 {
-        self.load(area::COUNT_ARGUMENTS + 8 * number)
+        self.load(context::COUNT_ARGUMENTS + 8 * number)
     }
 
-    /// A part of a table, which may lie below the area.
+    /// A part of a table, which may lie below the context.
     pub fn at<T>(self, offset: i64) -> *mut T {
         // SAFETY: as for `load`; offsets are multiples of the size.
         unsafe { self.0.offset(offset as isize).cast() }
@@ -252,53 +259,65 @@ impl Area {
     }
 
     pub fn set(self, offset: u64, count: u64) {
-        // SAFETY: as for `load`; only the thread itself writes its counters. A reader in another process or thread sees either value, since
-        // the store is one aligned instruction.
+        // SAFETY: as for `load`; only the thread itself writes its counters. A reader in another process or thread sees
+        // either value, since the store is one aligned instruction.
         unsafe { self.at::<u64>(offset as i64).write_volatile(count) };
     }
 }
 
-/// A block would be better translated in another manner: for [`crate::Cache::heat`].
+/// A fragment would be better translated in another manner: for [`crate::Cache::retranslate`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hotter {
-    /// The address in the cache where the group's block goes on.
+pub struct Retranslation {
+    /// The address in the cache where the group's fragment goes on.
     pub(crate) at: u64,
     /// The first of its sites.
     pub(crate) site: SiteId,
-    pub(crate) why: Heat,
+    pub(crate) why: RetranslateReason,
 }
 
-/// Counts what the area describes.
+/// Counts what the context describes.
 ///
 /// # Safety
-/// `area` is the area of the calling thread, laid out as `config` has it, just left through `area::COUNT`.
-pub unsafe fn settle(area: *mut u8, config: &Config, pages: &mut impl Pages) -> Option<Hotter> {
-    let area = Area(area);
-    let what = What::unpack(area.load(area::COUNT_WHAT))?;
+/// `context` is the context of the calling thread, laid out as `config` has it, just left through `context::COUNT`.
+pub unsafe fn settle(context: *mut u8, config: &Config, pages: &mut impl Pages) -> Option<Retranslation> {
+    let context = ThreadContext(context);
+    let what = What::unpack(context.load(context::COUNT_WHAT))?;
     if what.operation == Operation::Again {
-        let sites = area.load(area::COUNT_SITES);
-        let all = [Heat::ShortLoop, Heat::Class, Heat::LongLoop, Heat::Tally];
-        let why = all.into_iter().find(|&why| why as u64 == sites >> 32).unwrap_or(Heat::Page);
+        let sites = context.load(context::COUNT_SITES);
+        let all = [
+            RetranslateReason::ShortLoop,
+            RetranslateReason::Class,
+            RetranslateReason::LongLoop,
+            RetranslateReason::Direct,
+        ];
+        let why = all.into_iter().find(|&why| why as u64 == sites >> 32).unwrap_or(RetranslateReason::Page);
         let site = SiteId(sites as u32);
-        if why == Heat::Tally {
-            let hotter = tally::settle(area, config, site);
+        if why == RetranslateReason::Direct {
+            let retranslation = direct::settle(context, config, site);
             let what = What { operation: Operation::Group, ..what };
-            count(area, config, pages, &what, [area.argument(0), area.argument(1), 0, 0]);
-            return hotter;
+            count(context, config, pages, &what, [context.argument(0), context.argument(1), 0, 0]);
+            return retranslation;
         }
-        return Some(Hotter { at: area.load(area::COUNT_RETURN), site, why });
+        return Some(Retranslation { at: context.load(context::COUNT_RETURN), site, why });
     }
-    count(area, config, pages, &what, [area.argument(0), area.argument(1), area.argument(2), area.argument(3)]);
+    count(
+        context,
+        config,
+        pages,
+        &what,
+        [context.argument(0), context.argument(1), context.argument(2), context.argument(3)],
+    );
     None
 }
 
-/// Counts what a repeated string instruction has done when it is stopped in its middle; see [`crate::State::String`]. The registers are
-/// those of the stopped thread. It starts afresh afterwards: its remaining elements are counted when they are done.
+/// Counts what a repeated string instruction has done when it is stopped in its middle; see [`crate::State::String`].
+/// The registers are those of the stopped thread. It starts afresh afterwards: its remaining elements are counted when
+/// they are done.
 ///
 /// # Safety
 /// As for [`settle`], for the thread that was stopped.
 pub unsafe fn finish_string(
-    area: *mut u8,
+    context: *mut u8,
     config: &Config,
     pages: &mut impl Pages,
     rcx: u64,
@@ -306,20 +325,20 @@ pub unsafe fn finish_string(
     rdi: u64,
     fs: u64,
 ) {
-    let area = Area(area);
-    if let Some(what) = What::unpack(area.load(area::COUNT_WHAT)) {
-        count(area, config, pages, &what, [rcx, rsi, rdi, if what.has_fs { fs } else { 0 }]);
+    let context = ThreadContext(context);
+    if let Some(what) = What::unpack(context.load(context::COUNT_WHAT)) {
+        count(context, config, pages, &what, [rcx, rsi, rdi, if what.has_fs { fs } else { 0 }]);
     }
 }
 
-fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, arguments: [u64; 4]) {
-    let sites = area.load(area::COUNT_SITES);
+fn count(context: ThreadContext, config: &Config, pages: &mut impl Pages, what: &What, arguments: [u64; 4]) {
+    let sites = context.load(context::COUNT_SITES);
     let first = SiteId(sites as u32);
     let limit = if what.narrow { u64::from(u32::MAX) } else { u64::MAX };
     let size = u32::from(what.size);
-    if what.ahead {
+    if what.before {
         let (count, address) = (arguments[0] & limit, arguments[1] & limit);
-        return pages.ahead(&Run { site: first, kind: what.kind, address, size, count, done: false });
+        return pages.before_string_write(&Run { site: first, kind: what.kind, address, size, count, done: false });
     }
     let image = match what.operation {
         Operation::Image => image::asked(pages, arguments, what.lanes),
@@ -328,7 +347,7 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
     let mut access = |site: SiteId, kind: Kind, address: u64, size: u32, count: u64| {
         let run = Run { site, kind, address, size, count, done: what.operation == Operation::String };
         if let Some(entry) = pages.entry(&run) {
-            add(area, config, &run, entry);
+            add(context, config, &run, entry);
             if config.each {
                 pages.counted(&run, entry);
             }
@@ -352,13 +371,13 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
         }
         Operation::Elements => {
             for lane in (0..lanes).filter(|lane| active >> lane & 1 == 1) {
-                let index = index(area, what.index_size, lane);
+                let index = index(context, what.index_size, lane);
                 let offset = index.wrapping_mul(u64::from(what.scale));
                 access(first, what.kind, address.wrapping_add(offset) & limit, size, 1);
             }
         }
         Operation::Tile => {
-            let configuration = configuration(area);
+            let configuration = configuration(context);
             if let Some(tile) = Tile::of(&configuration, what.lanes) {
                 tile.addresses(address, mask).for_each(|row| access(first, what.kind, row & limit, tile.bytes, 1));
             }
@@ -375,7 +394,7 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
             access(first, what.kind, address.wrapping_add_signed(moved) & limit, what.index_size.into(), 1);
         }
         Operation::String => {
-            let before = [0, 1, 2].map(|number| area.load(area::STRING_BEFORE + 8 * number));
+            let before = [0, 1, 2].map(|number| context.load(context::STRING_BEFORE + 8 * number));
             let done = before[0].wrapping_sub(arguments[0]) & limit;
             let granule = if config.each { LINE } else { PAGE };
             let mut run = |site, kind, from: u64, to: u64, base: u64| {
@@ -400,8 +419,8 @@ fn count(area: Area, config: &Config, pages: &mut impl Pages, what: &What, argum
 /// The members of the group whose descriptor the generated code has named: sites, kinds, offsets.
 fn members(descriptor: u64) -> impl Iterator<Item = (SiteId, Kind, u64)> {
     let at = descriptor as *const u8;
-    // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code cache beside it and
-    // has one entry for each member. It is not evicted while a thread is inside.
+    // SAFETY: the stub that left through COUNT put the address of its own descriptor there, which lies in the code
+    // cache beside it and has one entry for each member. It is not evicted while a thread is inside.
     let (first, members) = unsafe {
         (at.add(descriptor::SITE as usize).cast::<u32>().read(), at.add(descriptor::MEMBERS as usize).read())
     };
@@ -413,43 +432,46 @@ fn members(descriptor: u64) -> impl Iterator<Item = (SiteId, Kind, u64)> {
     })
 }
 
-/// Takes back what a thread has counted for accesses that it will not make: it was stopped within a pass and goes on elsewhere, or
-/// comes back to the instruction through another block. `unmade` is the [`crate::Position`]'s; `registers` are those that the thread was
-/// stopped with; `run` gives the kind of a site and its address by the registers before its instruction.
+/// Takes back what a thread has counted for accesses that it will not make: it was stopped within an execution and goes
+/// on elsewhere, or comes back to the instruction through another fragment. `unmade` is the [`crate::Position`]'s;
+/// `registers` are those that the thread was stopped with; `run` gives the kind of a site and its address by the
+/// registers before its instruction.
 ///
 /// # Safety
 /// As for [`settle`], for the thread that was stopped.
 pub unsafe fn abandon(
-    area: *mut u8,
+    context: *mut u8,
     config: &Config,
     pages: &mut impl Pages,
     unmade: &Unmade,
     registers: &[u64; 16],
     mut run: impl FnMut(SiteId, &[u64; 16]) -> Option<Run>,
 ) {
-    let area = Area(area);
+    let context = ThreadContext(context);
     for one in &unmade.ahead {
         let Some(run) = run(one.site, &unmade.registers_at(one, registers)) else { continue };
         let run = Run { count: 1u64.wrapping_neg(), ..run };
-        let tables = one.stay.and_then(|stay| config.stay_record(stay.id).zip(config.passes_counter(stay.passes)));
-        let entry = tables.map_or(0, |(record, _)| area.load(record + Record::ENTRY));
+        let tables = one.last_page.and_then(|last_page| {
+            config.last_page_record(last_page.id).zip(config.execution_counter(last_page.executions))
+        });
+        let entry = tables.map_or(0, |(record, _)| context.load(record + LastPage::ENTRY));
         let entry = config.page_of(entry);
-        let begun = |(record, passes)| area.load(record + Record::SINCE) < area.load(passes);
-        let in_stay = entry.class != 0 && tables.is_some_and(begun);
+        let begun = |(record, executions)| context.load(record + LastPage::SINCE) < context.load(executions);
+        let is_cached = entry.class != 0 && tables.is_some_and(begun);
         let counted = if one.group < unmade.checked { pages.entry(&run) } else { None };
-        if in_stay {
-            // This pass is part of the stay, the page of a hot group was counted at the check.
-            add_to_row(area, config, &run, entry.class);
+        if is_cached {
+            // The record stands for this execution; the page of a megamorphic group was counted at the check.
+            add_to_row(context, config, &run, entry.class);
             let page = if entry.slot != 0 { Some(entry) } else { counted };
-            page.into_iter().for_each(|page| add_to_page(area, config, &run, page.slot));
+            page.into_iter().for_each(|page| add_to_page(context, config, &run, page.slot));
         } else if let Some(entry) = counted {
-            add(area, config, &run, entry);
+            add(context, config, &run, entry);
         }
     }
 }
 
-/// Splits `done` elements of `size` bytes, from `from` on towards `to`, into runs that begin within one `granule`: the lowest address of each, and
-/// how many they are.
+/// Splits `done` elements of `size` bytes, from `from` on towards `to`, into runs that begin within one `granule`: the
+/// lowest address of each, and how many they are.
 fn elements_by(granule: u64, from: u64, to: u64, done: u64, size: u64, limit: u64, mut found: impl FnMut(u64, u64)) {
     if done == 0 {
         return;
@@ -469,17 +491,17 @@ fn elements_by(granule: u64, from: u64, to: u64, done: u64, size: u64, limit: u6
 }
 
 /// What `sttilecfg` has stored.
-fn configuration(area: Area) -> [u8; 64] {
+fn configuration(context: ThreadContext) -> [u8; 64] {
     let mut bytes = [0; 64];
     for (offset, word) in (0..).step_by(8).zip(bytes.chunks_exact_mut(8)) {
-        word.copy_from_slice(&area.load(area::COUNT_VECTOR + offset).to_le_bytes());
+        word.copy_from_slice(&context.load(context::COUNT_VECTOR + offset).to_le_bytes());
     }
     bytes
 }
 
-fn index(area: Area, size: u8, lane: u32) -> u64 {
+fn index(context: ThreadContext, size: u8, lane: u32) -> u64 {
     let offset = u32::from(size) * lane;
-    let word = area.load(area::COUNT_VECTOR + (offset & !7));
+    let word = context.load(context::COUNT_VECTOR + (offset & !7));
     match (size, offset & 7) {
         (8, _) => word,
         (_, 0) => i64::from(word as u32 as i32) as u64,
@@ -487,41 +509,42 @@ fn index(area: Area, size: u8, lane: u32) -> u64 {
     }
 }
 
-fn add(area: Area, config: &Config, run: &Run, entry: PageEntry) {
-    add_to_page(area, config, run, entry.slot);
-    add_to_row(area, config, run, entry.class);
+fn add(context: ThreadContext, config: &Config, run: &Run, entry: PageEntry) {
+    add_to_page(context, config, run, entry.slot);
+    add_to_row(context, config, run, entry.class);
 }
 
-fn add_to_page(area: Area, config: &Config, run: &Run, slot: u32) {
+fn add_to_page(context: ThreadContext, config: &Config, run: &Run, slot: u32) {
     let page = u64::from(config.pages) + u64::from(slot) * 8;
     if run.kind != Kind::Write {
-        area.add(page, run.count);
+        context.add(page, run.count);
     }
     if run.kind != Kind::Read {
-        area.add(page + 8, run.count);
+        context.add(page + 8, run.count);
     }
 }
 
-fn add_to_row(area: Area, config: &Config, run: &Run, class: u32) {
+fn add_to_row(context: ThreadContext, config: &Config, run: &Run, class: u32) {
     if let Some(counter) = config.site_counter(run.site, class) {
-        area.add(u64::from(counter), run.count);
+        context.add(u64::from(counter), run.count);
     }
 }
 
-/// Adds `instructions`, modulo 2^64, to a counter of passes: [`crate::Cache::correction`].
+/// Adds `instructions`, modulo 2^64, to an execution counter: [`crate::Cache::correction`].
 ///
 /// # Safety
 /// As for [`settle`].
-pub unsafe fn correct(area: *mut u8, config: &Config, passes: u32, instructions: i64) {
-    if let Some(counter) = config.passes_counter(passes) {
-        Area(area).add(u64::from(counter), instructions as u64);
+pub unsafe fn correct(context: *mut u8, config: &Config, executions: u32, instructions: i64) {
+    if let Some(counter) = config.execution_counter(executions) {
+        ThreadContext(context).add(u64::from(counter), instructions as u64);
     }
 }
 
-/// Adds `run.count`, modulo 2^64, to the counters of a run: `1u64.wrapping_neg()` takes back an access that was counted but did not happen.
+/// Adds `run.count`, modulo 2^64, to the counters of a run: `1u64.wrapping_neg()` takes back an access that was counted
+/// but did not happen.
 ///
 /// # Safety
 /// As for [`settle`].
-pub unsafe fn adjust(area: *mut u8, config: &Config, run: &Run, entry: PageEntry) {
-    add(Area(area), config, run, entry);
+pub unsafe fn adjust(context: *mut u8, config: &Config, run: &Run, entry: PageEntry) {
+    add(ThreadContext(context), config, run, entry);
 }

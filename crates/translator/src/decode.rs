@@ -1,12 +1,12 @@
-//! The first passes over a block: its instructions up to its end, and what is live before each.
+//! The first passes over a fragment: its instructions up to its end, and what is live before each.
 
 use crate::cache::PAGE;
-use crate::convention::is_tail_call;
 use crate::evict::pages;
 use crate::far::{Obstacle, is_old_call};
+use crate::flags_abi::is_tail_call;
 use crate::forms::Encoded;
 use crate::liveness::{Live, Liveness};
-use crate::{BlockId, Changes, Config, Env, Error, Question};
+use crate::{Changes, Config, CpuQuery, Env, Error, FragmentId};
 use alloc::vec::Vec;
 use core::ops::Range;
 use hashbrown::HashMap;
@@ -24,7 +24,7 @@ pub(crate) struct Decoded {
     pub before: Live,
     /// Where in its bytes the displacement of an operand is that is relative to the instruction.
     pub displacement_offset: usize,
-    /// What is to be counted: a piece of the list of those of the block.
+    /// What is to be counted: a piece of the list of those of the fragment.
     pub accesses: Range<u16>,
     pub length: usize,
     /// It cannot be translated.
@@ -34,28 +34,28 @@ pub(crate) struct Decoded {
 }
 
 impl Decoded {
-    /// Its accesses in the list of those of the block.
+    /// Its accesses in the list of those of the fragment.
     pub fn accesses_in<'a>(&self, all: &'a [Access]) -> &'a [Access] {
         all.get(usize::from(self.accesses.start)..usize::from(self.accesses.end)).unwrap_or(&[])
     }
 }
 
-/// What a block is made from. Kept from one to the next for its memory.
+/// What a fragment is made from. Kept from one to the next for its memory.
 #[derive(Default)]
 pub(crate) struct Source {
     pub list: Vec<Decoded>,
-    /// Of the whole block.
+    /// Of the whole fragment.
     pub bytes: Vec<u8>,
     /// Of all instructions.
     pub accesses: Vec<Access>,
 }
 
-/// Fills in the instructions of the block at `ip`, their bytes and accesses. It ends where a `known` one begins, as code that is there twice crowds the
-/// caches; loops are kept in one piece, as they are counted by passes.
+/// Fills in the instructions of the fragment at `ip`, their bytes and accesses. It ends where a `known` one begins, as
+/// code that is there twice crowds the caches; loops are kept in one piece, as they are counted by iterations.
 pub(crate) fn decode(
     config: &Config,
     env: &mut impl Env,
-    known: &HashMap<u64, BlockId>,
+    known: &HashMap<u64, FragmentId>,
     ip: u64,
     Liveness { forms, window, .. }: &mut Liveness,
     source: &mut Source,
@@ -69,17 +69,17 @@ pub(crate) fn decode(
     let mut side_exits = 0;
     let mut at = ip;
     let mut meets = None;
-    'block: loop {
+    'fragment: loop {
         let code = window.code(env, at);
         let mut decoder = Decoder::with_ip(64, code, at, DecoderOptions::NONE);
         loop {
             let from = decoder.position();
             if from > 0 && code.len() - from < LONGEST {
-                continue 'block;
+                continue 'fragment;
             }
             if !list.is_empty() {
                 if list.len() >= config.instructions || env.is_watched(at) {
-                    break 'block;
+                    break 'fragment;
                 }
                 if meets.is_none() && known.contains_key(&at) {
                     meets = Some((list.len(), bytes.len()));
@@ -91,7 +91,7 @@ pub(crate) fn decode(
                 if list.is_empty() {
                     return Err(Error::Unreadable { ip, at: at + (code.len() - from) as u64 });
                 }
-                break 'block;
+                break 'fragment;
             }
             let length = if instruction.is_invalid() { 1 } else { instruction.len() };
             bytes.extend_from_slice(&code[from..from + length]);
@@ -116,11 +116,11 @@ pub(crate) fn decode(
             });
             at += length as u64;
             match instruction.flow_control() {
-                _ if form.obstacle.is_some() || form.ends_block => break 'block,
+                _ if form.obstacle.is_some() || form.ends_fragment => break 'fragment,
                 FlowControl::ConditionalBranch => {
                     side_exits += 1;
                     if side_exits > config.side_exits {
-                        break 'block;
+                        break 'fragment;
                     }
                 }
                 _ => {}
@@ -134,7 +134,7 @@ pub(crate) fn decode(
     Ok(())
 }
 
-/// Whether the block is, or ends, the body of a small loop.
+/// Whether the fragment is, or ends, the body of a small loop.
 pub(crate) fn is_loop(start: u64, list: &[Decoded]) -> bool {
     list.iter().any(|one| {
         let instruction = &one.instruction;
@@ -143,7 +143,7 @@ pub(crate) fn is_loop(start: u64, list: &[Decoded]) -> bool {
     })
 }
 
-pub(crate) fn ends_block(config: &Config, instruction: &Instruction) -> bool {
+pub(crate) fn ends_fragment(config: &Config, instruction: &Instruction) -> bool {
     let goes_on = matches!(
         instruction.flow_control(),
         FlowControl::Next | FlowControl::ConditionalBranch | FlowControl::XbeginXabortXend
@@ -153,14 +153,15 @@ pub(crate) fn ends_block(config: &Config, instruction: &Instruction) -> bool {
         || matches!(instruction.mnemonic(), Mnemonic::Syscall | Mnemonic::Xbegin)
         || is_old_call(instruction)
         || is_request(instruction)
-        || Question::of(config, instruction).is_some()
+        || CpuQuery::of(config, instruction).is_some()
 }
 
-/// Farthest before a block that a jump back makes it part of a loop that is worth a longer look: larger ones mostly have few passes, and
-/// compilers, full of those, take an eighth more time with stays in them.
+/// Farthest before a fragment that a jump back makes it part of a loop that is worth a longer look: larger ones mostly
+/// have few iterations, and compilers, full of those, take an eighth more time with last pages in them.
 const SMALL_LOOP: u64 = 64;
 
-/// Fills in what is live before each instruction. `end` follows the block, `changes` says how it may change, `in_loop` that it pays to look far.
+/// Fills in what is live before each instruction. `end` follows the fragment, `changes` says how it may change,
+/// `in_loop` that it pays to look far.
 pub(crate) fn find_live(
     list: &mut [Decoded],
     liveness: &mut Liveness,
@@ -175,14 +176,14 @@ pub(crate) fn find_live(
     else {
         return;
     };
-    // Code that may change is not believed beyond the block, or its pages. Its registers are kept exact: what compiles at run time may look at
-    // any register when an instruction faults.
+    // Code that may change is not believed beyond the fragment, or its pages. Its registers are kept exact: what
+    // compiles at run time may look at any register when an instruction faults.
     let may_change = changes != Changes::Never;
     let own = pages(first..end);
     let mut at = |liveness: &mut Liveness, ip: u64| match changes {
         Changes::Never => liveness.at(env, ip, in_loop),
-        Changes::Told if own.contains(&(ip / PAGE)) => liveness.within_page(env, ip, in_loop),
-        Changes::Told | Changes::Silently => Live::ALL,
+        Changes::Notified if own.contains(&(ip / PAGE)) => liveness.within_page(env, ip, in_loop),
+        Changes::Notified | Changes::Silently => Live::ALL,
     };
     let mut live = match last.flow_control() {
         _ if last_is_unsupported || leaves_the_program(&last) => Live::ALL,

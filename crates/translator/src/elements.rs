@@ -1,8 +1,9 @@
 //! Gathers and scatters: each active element is an access at an address of its own.
 //!
-//! Where flags are dead, a routine in assembly ([`count_elements`]) looks the pages of all elements up and counts each: code that was compiled for wide vectors
-//! gathers in its innermost loops, and to describe each to [`crate::count::settle`] takes ten times as long. That one is left with what the routine does not
-//! do: pages that are not known, and other forms.
+//! Where flags are dead, a routine in assembly ([`count_elements`]) looks the pages of all elements up and counts each:
+//! code that was compiled for wide vectors gathers in its innermost loops, and to describe each to
+//! [`crate::count::settle`] takes ten times as long. That one is left with what the routine does not do: pages that are
+//! not known, and other forms.
 //!
 //! ```text
 //!   vmovdqu gs:[vector], indices
@@ -16,14 +17,15 @@
 use crate::count::What;
 use crate::emit::Memory;
 use crate::translate::Builder;
-use crate::{Env, Error, SiteId, area};
+use crate::{Env, Error, SiteId, context};
 use numalens_isa::Kind;
 
-/// What the routine must know, in the cold half, behind [`crate::stay::descriptor::BACK`].
+/// What the routine must know, in the cold half, behind [`crate::last_page::descriptor::BACK`].
 pub(crate) mod descriptor {
     /// What is counted, among the counters of a page: reads, or writes, which are 8 bytes further (64 bits).
     pub const COUNTER: u32 = 8;
-    /// Offset from GS of the site's row of counters; the [`crate::count::What`] and the site for who asks (32 bits each).
+    /// Offset from GS of the site's row of counters; the [`crate::count::What`] and the site for who asks (32 bits
+    /// each).
     pub const ROW: u32 = 16;
     pub const WHAT: u32 = 20;
     pub const SITE: u32 = 24;
@@ -37,20 +39,25 @@ pub(crate) mod descriptor {
 }
 
 unsafe extern "C" {
-    /// Through `area::COUNT_ELEMENTS`.
+    /// Through `context::COUNT_ELEMENTS`.
     #[link_name = "numalens_count_elements"]
     pub fn count_elements();
 }
 
 impl<E: Env> Builder<'_, E> {
     /// Counts what `what` describes; the registers hold address and mask, the indices have been stored.
-    pub(crate) fn count_elements_at_once(&mut self, what: &What, site: SiteId, [r1, r2]: [u8; 2]) -> Result<(), Error> {
-        let argument = |number: u32| Memory::area(area::COUNT_ARGUMENTS + 8 * number);
+    pub(crate) fn count_elements_immediately(
+        &mut self,
+        what: &What,
+        site: SiteId,
+        [r1, r2]: [u8; 2],
+    ) -> Result<(), Error> {
+        let argument = |number: u32| Memory::context(context::COUNT_ARGUMENTS + 8 * number);
         self.hot.store(r1, argument(0));
         self.hot.store(r2, argument(1));
         let field = self.hot.load_address(r1);
         self.hot.store(r1, argument(2));
-        self.hot.jump_area(None, area::COUNT_ELEMENTS);
+        self.hot.jump_context(None, context::COUNT_ELEMENTS);
         let back = self.hot.here();
         self.cold.align(8, 0xcc);
         self.resolve_hot(field, self.cold.here())?;

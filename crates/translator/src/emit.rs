@@ -14,8 +14,8 @@ pub(crate) const RDI: u8 = 7;
 /// An operand in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Memory {
-    /// Relative to GS: `index * scale + offset` in the area of the thread, or below it.
-    Area { index: Option<u8>, scale: u8, offset: i32 },
+    /// Relative to GS: `index * scale + offset` in the context of the thread, or below it.
+    Context { index: Option<u8>, scale: u8, offset: i32 },
     /// Relative to GS: at the offset that a register, or only its lower half, holds, and so much further.
     AtOffset { register: u8, half: bool, displacement: i32 },
     /// At an address below 4 GiB.
@@ -25,8 +25,8 @@ pub(crate) enum Memory {
 }
 
 impl Memory {
-    pub fn area(offset: u32) -> Self {
-        Memory::Area { index: None, scale: 1, offset: offset as i32 }
+    pub fn context(offset: u32) -> Self {
+        Memory::Context { index: None, scale: 1, offset: offset as i32 }
     }
 
     pub fn base(register: u8, displacement: i32) -> Self {
@@ -68,7 +68,7 @@ pub(crate) struct Field(pub usize);
 
 impl Code {
     pub fn new(base: u64) -> Self {
-        // Enough for most blocks.
+        // Enough for most fragments.
         Code { base, bytes: Vec::with_capacity(1024) }
     }
 
@@ -102,7 +102,8 @@ impl Code {
         self.raw(&value.to_le_bytes());
     }
 
-    /// Appends the first `count` bytes of `bytes`: shorter than to append them one by one, or to copy as many as are known only then.
+    /// Appends the first `count` bytes of `bytes`: shorter than to append them one by one, or to copy as many as are
+    /// known only then.
     fn append<const N: usize>(&mut self, bytes: &[u8; N], count: usize) {
         let length = self.bytes.len() + count;
         self.bytes.extend_from_slice(bytes);
@@ -120,7 +121,7 @@ impl Code {
     /// `opcode` with a register (or opcode extension) and an operand in memory; `wide` sets REX.W.
     pub fn memory(&mut self, wide: bool, opcode: &[u8], register: u8, memory: Memory) {
         let (base, index, scale, displacement) = match memory {
-            Memory::Area { index, scale, offset } => (None, index, scale, offset),
+            Memory::Context { index, scale, offset } => (None, index, scale, offset),
             Memory::AtOffset { register, displacement, .. } => (Some(register), None, 1, displacement),
             Memory::Absolute { address } => (None, None, 1, address as i32),
             Memory::Flat { base, index, scale, displacement } => (base, index, scale, displacement),
@@ -130,7 +131,7 @@ impl Code {
             // Addresses have 32 bits.
             head.add(0x67);
         }
-        if let Memory::Area { .. } | Memory::AtOffset { .. } = memory {
+        if let Memory::Context { .. } | Memory::AtOffset { .. } = memory {
             head.add(0x65);
         }
         let high = |register: Option<u8>| register.is_some_and(|register| register >= 8);
@@ -185,9 +186,9 @@ impl Code {
         }
     }
 
-    /// Stores a sign-extended constant in the area.
+    /// Stores a sign-extended constant in the context.
     pub fn store_constant(&mut self, offset: u32, value: i32) {
-        self.memory(true, &[0xc7], 0, Memory::area(offset));
+        self.memory(true, &[0xc7], 0, Memory::context(offset));
         self.imm32(value as u32);
     }
 
@@ -218,8 +219,8 @@ impl Code {
     }
 
     /// `cmp gs:[offset], value`, of 64 or 32 bits.
-    pub fn compare_area(&mut self, wide: bool, offset: u32, value: u8) {
-        self.memory(wide, &[0x83], 7, Memory::area(offset));
+    pub fn compare_context(&mut self, wide: bool, offset: u32, value: u8) {
+        self.memory(wide, &[0x83], 7, Memory::context(offset));
         self.raw(&[value]);
     }
 
@@ -289,8 +290,8 @@ impl Code {
         self.raw(&[0xf3, 0x48 | u8::from(register >= 8), 0x0f, 0xae, 0xc0 | register & 7]);
     }
 
-    pub fn jump_area(&mut self, index: Option<u8>, offset: u32) {
-        self.memory(false, &[0xff], 4, Memory::Area { index, scale: 8, offset: offset as i32 });
+    pub fn jump_context(&mut self, index: Option<u8>, offset: u32) {
+        self.memory(false, &[0xff], 4, Memory::Context { index, scale: 8, offset: offset as i32 });
     }
 
     /// `opcode` and a displacement to be filled in.
@@ -300,8 +301,9 @@ impl Code {
         Field(self.bytes.len() - 4)
     }
 
-    /// As [`Code::relative`], with the displacement within eight aligned bytes, so that it can be replaced while it is executed. It gets there behind
-    /// prefixes that jumps do not heed (processors of 2000 took them for a hint): an instruction that does nothing is executed like any other.
+    /// As [`Code::relative`], with the displacement within eight aligned bytes, so that it can be replaced while it is
+    /// executed. It gets there behind prefixes that jumps do not heed (processors of 2000 took them for a hint): an
+    /// instruction that does nothing is executed like any other.
     pub fn patchable(&mut self, opcode: &[u8]) -> Field {
         let within = (self.here() as usize + opcode.len()) & 7;
         if within > 4 {

@@ -6,19 +6,21 @@ use core::fmt;
 /// Why there is no translation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Error {
-    /// The program jumped to where there is no code that can be read: the instruction would fault at `ip` with this address.
+    /// The program jumped to where there is no code that can be read: the instruction would fault at `ip` with this
+    /// address.
     Unreadable {
-        /// The address of the first instruction of the block.
+        /// The address of the first instruction of the fragment.
         ip: u64,
         /// The first byte that is missing.
         at: u64,
     },
     /// [`crate::Env::room`] had none.
     NoRoom {
-        /// The address of the block.
+        /// The address of the fragment.
         ip: u64,
     },
-    /// An operand or a jump cannot reach its target from the room that [`crate::Env::room`] gave: it lies too far from the code.
+    /// An operand or a jump cannot reach its target from the room that [`crate::Env::room`] gave: it lies too far from
+    /// the code.
     OutOfReach {
         /// The instruction.
         ip: u64,
@@ -27,7 +29,7 @@ pub enum Error {
     },
     /// The site's counters would lie beyond 2 GiB from GS, or two billion exits have been used up.
     TooMany,
-    /// There is no such exit: its block was evicted while a thread was inside, or the number is made up.
+    /// There is no such exit: its fragment was evicted while a thread was inside, or the number is made up.
     NoExit(ExitId),
 }
 

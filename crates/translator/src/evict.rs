@@ -1,26 +1,26 @@
-//! Giving translations up, so that their memory can be used again.
+//! Evicting translations, so that their memory can be used again.
 //!
-//! Code cannot just be overwritten: other threads may be inside, stopped in front of it, or about to jump to what their tables name. So it
-//! goes in two steps, for a range of the cache at a time:
+//! Code cannot just be overwritten: other threads may be inside, stopped in front of it, or about to jump to what their
+//! tables name. So it goes in two steps, for a range of the cache at a time:
 //!
 //! ```text
-//!   close   nothing leads into the range any more: jumps of other blocks go to their stubs again, landings and sites of returns are
-//!           struck from the tables of the threads. Threads that are inside finish their block and leave for good.
+//!   close   nothing leads into the range any more: jumps of other fragments go to their stubs again, landings and sites of returns are
+//!           unlinked from the tables of the threads. Threads that are inside finish their fragment and leave for good.
 //!   close   once no thread is inside: again, as calls inside have put the sites of their returns into the tables since.
-//!   evict   once no thread is inside, which may have come back by such a site: the blocks are forgotten, and the bytes are free.
+//!   evict   once no thread is inside, which may have come back by such a site: the fragments are forgotten, and the bytes are free.
 //! ```
 //!
 //! How long to wait in between only the owner knows, who sees the threads come by.
 
 use crate::cache::{Cache, PAGE};
-use crate::{BlockId, Env, Shadow};
+use crate::{Env, FragmentId, Shadow};
 use alloc::vec::Vec;
 use core::num::NonZeroU64;
 use core::ops::Range;
 
 /// What the tables of the threads must not name any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Struck {
+pub struct Unlinked {
     /// The offset from GS of the entry, as [`crate::Config::lookup_entry`] and [`crate::Config::return_entry`] give it.
     pub entry: u64,
     /// The code that it may name. An entry that names something else is right.
@@ -30,36 +30,39 @@ pub struct Struck {
 }
 
 impl Cache {
-    /// Has nothing go into `range` of the cache any more, but for threads that are inside. Both halves of a room belong together: `range` holds hot
-    /// halves, and what belongs to them is closed with them. Returns what must be struck from the tables of all threads before anybody goes on.
-    pub fn close(&mut self, env: &mut impl Env, range: Range<u64>) -> Vec<Struck> {
-        let mut struck = Vec::new();
-        let blocks: Vec<(u64, BlockId)> = self.hot.range(range.clone()).collect();
-        for (_, id) in blocks {
+    /// Has nothing go into `range` of the cache any more, but for threads that are inside. Both halves of a room belong
+    /// together: `range` holds hot halves, and what belongs to them is closed with them. Returns what must be unlinked
+    /// from the tables of all threads before anybody goes on.
+    pub fn close(&mut self, env: &mut impl Env, range: Range<u64>) -> Vec<Unlinked> {
+        let mut unlinked = Vec::new();
+        let fragments: Vec<(u64, FragmentId)> = self.hot.range(range.clone()).collect();
+        for (_, id) in fragments {
             self.kill(env, id);
-            let Some((next, at)) = self.get(id).and_then(|block| Some((block.end(), block.returning()?))) else {
+            let Some((next, at)) = self.get(id).and_then(|fragment| Some((fragment.end(), fragment.returning()?)))
+            else {
                 continue;
             };
-            struck.push(Struck { entry: self.config.return_entry(next), code: at, is_return: true });
+            unlinked.push(Unlinked { entry: self.config.return_entry(next), code: at, is_return: true });
             if self.returns.get(&next) == Some(&at) {
                 self.returns.remove(&next);
             }
         }
         let landings: Vec<(u64, u64)> = self.landings.range(range).collect();
         for (start, ip) in landings {
-            struck.push(Struck { entry: self.config.lookup_entry(ip), code: start, is_return: false });
-            let block = self.by_ip.get(&ip).copied().and_then(|id| self.get_mut(id));
-            if let Some(block) = block.filter(|block| block.landing.map(NonZeroU64::get) == Some(start)) {
-                block.landing = None;
+            unlinked.push(Unlinked { entry: self.config.lookup_entry(ip), code: start, is_return: false });
+            let fragment = self.by_ip.get(&ip).copied().and_then(|id| self.get_mut(id));
+            if let Some(fragment) = fragment.filter(|fragment| fragment.landing.map(NonZeroU64::get) == Some(start)) {
+                fragment.landing = None;
             }
         }
-        struck
+        unlinked
     }
 
-    /// Has all jumps between blocks go through the dispatcher once more, which links them again: threads that go round in linked code come by.
+    /// Has all jumps between fragments go through the dispatcher once more, which links them again: threads that go
+    /// round in linked code come by.
     pub fn unlink(&mut self, env: &mut impl Env) {
-        for number in 0..self.blocks.len() as u32 {
-            self.unlink_incoming(env, BlockId(number));
+        for number in 0..self.fragments.len() as u32 {
+            self.unlink_incoming(env, FragmentId(number));
         }
     }
 
@@ -67,8 +70,8 @@ impl Cache {
     pub fn evict(&mut self, range: Range<u64>) {
         let landings: Vec<(u64, u64)> = self.landings.range(range.clone()).collect();
         landings.into_iter().for_each(|(start, _)| self.landings.remove(start));
-        let blocks: Vec<(u64, BlockId)> = self.hot.range(range).collect();
-        for (start, id) in blocks {
+        let fragments: Vec<(u64, FragmentId)> = self.hot.range(range).collect();
+        for (start, id) in fragments {
             self.hot.remove(start);
             self.forget(id);
         }
@@ -76,25 +79,25 @@ impl Cache {
 
     /// Forgets every translation, which no thread is inside of, or comes back to. From now on the table of pages is
     /// where `shadow` says. The tables of the threads are to be emptied before anybody goes on.
-    pub fn start_anew(&mut self, env: &mut impl Env, shadow: Shadow) {
+    pub fn restart(&mut self, env: &mut impl Env, shadow: Shadow) {
         self.close(env, 0..u64::MAX);
         self.evict(0..u64::MAX);
         self.returns.clear();
         self.config.shadow = shadow;
     }
 
-    fn forget(&mut self, id: BlockId) {
-        let Some(block) = self.blocks.get_mut(id.0 as usize).and_then(Option::take) else { return };
-        self.cold.remove(block.cold());
-        for page in pages(block.ip..block.end()) {
-            if let Some(blocks) = self.by_page.get_mut(&page) {
-                blocks.retain(|&other| other != id);
+    fn forget(&mut self, id: FragmentId) {
+        let Some(fragment) = self.fragments.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        self.cold.remove(fragment.cold());
+        for page in pages(fragment.ip..fragment.end()) {
+            if let Some(fragments) = self.by_page.get_mut(&page) {
+                fragments.retain(|&other| other != id);
             }
         }
         // Its jumps are no jumps any more: their targets must not patch them.
-        let exits = block.first_exit.0..block.first_exit.0 + block.exits().count() as u32;
-        for exit in block.exits() {
-            let target = self.by_ip.get(&exit.target).and_then(|id| self.blocks.get_mut(id.0 as usize));
+        let exits = fragment.first_exit.0..fragment.first_exit.0 + fragment.exits().count() as u32;
+        for exit in fragment.exits() {
+            let target = self.by_ip.get(&exit.target).and_then(|id| self.fragments.get_mut(id.0 as usize));
             if let Some(target) = target.and_then(Option::as_mut) {
                 self.links.remove(&mut target.incoming, exits.clone());
             }
@@ -102,7 +105,7 @@ impl Cache {
     }
 }
 
-/// The pages of a block's code; of one without instructions none.
+/// The pages of a fragment's code; of one without instructions none.
 pub(crate) fn pages(code: Range<u64>) -> Range<u64> {
     code.start / PAGE..code.end.div_ceil(PAGE).max(code.start / PAGE)
 }

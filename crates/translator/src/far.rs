@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn obstacles_are_told_by_their_true_reason() {
+    fn obstacles_are_reported_with_their_true_reason() {
         let of = |bytes: &[u8]| Obstacle::of(&decode(bytes));
         assert_eq!(of(b"\x65\x48\x8b\x04\x25\0\0\0\0"), Some(Obstacle::Gs), "mov rax, gs:[0]");
         assert_eq!(of(b"\xf3\x48\x0f\xae\xc8"), Some(Obstacle::Gs), "rdgsbase rax");

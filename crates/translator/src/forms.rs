@@ -1,19 +1,21 @@
 //! What instructions do, apart from where their operands lie: remembered by *form*.
 //!
-//! Problem: to find out which registers and flags an instruction reads and writes, and which accesses it makes, takes longer than to decode it.
-//! Programs are made of few different ones, though: of the instructions in their order, nine in ten differ from one that was lately met
-//! in the displacement of an operand or in the distance of a jump alone.
+//! Problem: to find out which registers and flags an instruction reads and writes, and which accesses it makes, takes
+//! longer than to decode it. Programs are made of few different ones, though: of the instructions in their order, nine
+//! in ten differ from one that was lately met in the displacement of an operand or in the distance of a jump alone.
 //!
-//! Mechanism: the bytes of an instruction without these two are its form. A small table has what was found out of forms, each at a place that
-//! follows from it, where the last one that came stays. The displacement of an access is put in anew each time.
+//! Mechanism: the bytes of an instruction without these two are its form. A small table has what was found out of
+//! forms, each at a place that follows from it, where the last one that came stays. The displacement of an access is
+//! put in anew each time.
 //!
-//! Not remembered are forms of which that would not be all: with two accesses (`movsb`), or one that is not where the operand says
-//! (`pop [rsp + 8]`). Not left out are bytes that may say more: what shifts shift by, the displacement of a `nop`, which may be a request.
+//! Not remembered are forms of which that would not be all: with two accesses (`movsb`), or one that is not where the
+//! operand says (`pop [rsp + 8]`). Not left out are bytes that may say more: what shifts shift by, the displacement of
+//! a `nop`, which may be a request.
 
-use crate::decode::{LONGEST, ends_block};
+use crate::decode::{LONGEST, ends_fragment};
 use crate::far::Obstacle;
 use crate::liveness::place;
-use crate::{Config, Question};
+use crate::{Config, CpuQuery};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use iced_x86::{
@@ -31,8 +33,8 @@ pub(crate) struct Form {
     pub usage: Usage,
     /// It cannot be translated.
     pub obstacle: Option<Obstacle>,
-    /// A block ends with it.
-    pub ends_block: bool,
+    /// A fragment ends with it.
+    pub ends_fragment: bool,
     /// Control may go elsewhere than to the next instruction, or to the agent.
     pub leaves: bool,
 }
@@ -73,7 +75,7 @@ pub(crate) struct Forms {
 
 impl Forms {
     pub fn new(config: &Config) -> Self {
-        let form = Form { usage: Usage::ALL, obstacle: None, ends_block: false, leaves: false };
+        let form = Form { usage: Usage::ALL, obstacle: None, ends_fragment: false, leaves: false };
         let none = Known { key: 0, form, accesses: Accesses::None };
         let known = alloc::vec![none; PLACES].into();
         Forms { known, factory: InstructionInfoFactory::new(), found: Vec::new(), config: *config }
@@ -131,12 +133,12 @@ impl Forms {
                 });
             }
         }
-        let ends_block = ends_block(config, instruction);
+        let ends_fragment = ends_fragment(config, instruction);
         let leaves = instruction.flow_control() != FlowControl::Next
             || instruction.mnemonic() == Mnemonic::Syscall
             || is_request(instruction)
-            || Question::of(config, instruction).is_some();
-        let form = Form { usage, obstacle, ends_block, leaves };
+            || CpuQuery::of(config, instruction).is_some();
+        let form = Form { usage, obstacle, ends_fragment, leaves };
         let displacement = instruction.memory_displacement64() as i64;
         let accesses = match found[..] {
             [] => Accesses::None,
@@ -159,7 +161,8 @@ const LOW: [u128; LONGEST + 1] = {
     low
 };
 
-/// What tells forms apart: an instruction with the displacement of an operand in memory, long constants and the distances of jumps left out.
+/// What tells forms apart: an instruction with the displacement of an operand in memory, long constants and the
+/// distances of jumps left out.
 fn key(one: &Encoded<'_>) -> u128 {
     let Encoded { instruction, bytes, .. } = one;
     let length = instruction.len().min(LONGEST);
@@ -228,7 +231,7 @@ mod tests {
             stack_operands,
             code: false,
             stack_operations,
-            shadow: Shadow::FromArea,
+            shadow: Shadow::FromContext,
             lookup: 0,
             lookup_bits: 12,
             sites: 0,
@@ -237,11 +240,11 @@ mod tests {
             scheme: Scheme::LongLoops,
             each: false,
             most_sites: 0,
-            stays: 0,
-            passes: 0,
+            last_pages: 0,
+            executions: 0,
             touched: 0,
-            tallies: 0,
-            tally_pages: 0,
+            direct: 0,
+            direct_pages: 0,
             instructions: 48,
             side_exits: 2,
             flags_dead_at_calls: true,

@@ -9,11 +9,11 @@ macro_rules! id {
 }
 
 id!(
-    /// A translated block.
-    BlockId
+    /// A translated fragment.
+    FragmentId
 );
 id!(
-    /// A way out of a block through the dispatcher.
+    /// A way out of a fragment through the dispatcher.
     ExitId
 );
 id!(
@@ -21,6 +21,6 @@ id!(
     SiteId
 );
 id!(
-    /// The stay of a group of accesses: record of the table of stays.
-    StayId
+    /// The last page of a group of accesses: record of the table of last pages.
+    LastPageId
 );

@@ -12,18 +12,19 @@
 //!   shr   r1, 32
 //!   inc   qword gs:[r1]                 reads, or writes 8 bytes further, or, for both at once, half as far among the updates
 //! ```
-//! One register, and offsets as they are: in large programs each of these lines is there a hundred thousand times, and the caches hold little of
-//! their code. (Another register for the column, and tables that are indexed, take gcc a sixth more code and 3 to 5 % more time.)
+//! One register, and offsets as they are: in large programs each of these lines is there a hundred thousand times, and
+//! the caches hold little of their code. (Another register for the column, and tables that are indexed, take gcc a
+//! sixth more code and 3 to 5 % more time.)
 //!
-//! Where flags are live, the same with instructions that leave them alone: `shrx` and `rorx` shift, `lea` adds, `jrcxz` tests; that
-//! needs rcx and two more registers.
+//! Where flags are live, the same with instructions that leave them alone: `shrx` and `rorx` shift, `lea` adds, `jrcxz`
+//! tests; that needs rcx and two more registers.
 
-use crate::block::State;
 use crate::count::{Operation, What};
 use crate::emit::{Code, Field, Memory, RAX, RCX, RDX};
+use crate::fragment::State;
 use crate::liveness::Live;
 use crate::translate::Builder;
-use crate::{Config, Env, Error, Shadow, Shape, Site, SiteId, area};
+use crate::{Config, Env, Error, Shadow, Shape, Site, SiteId, context};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::{Access, Address, ImageForm, Kind};
 
@@ -60,7 +61,7 @@ impl<E: Env> Builder<'_, E> {
             true => self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1),
             false => r1,
         };
-        self.mark_spilled();
+        self.map_spilled();
         if access.address.is_constant() {
             self.load_entry_of(r1, access.address.displacement as u64 >> 12);
         } else {
@@ -71,14 +72,14 @@ impl<E: Env> Builder<'_, E> {
         let cold = self.count_entry(r1, reads_and_writes(access.kind), self.site_offset(site)?);
         let back = self.hot.here();
         self.resolve_hot(cold, self.cold.here())?;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         address(&mut self.cold, r1, r2, &access.address, access.shape);
         call_out(&mut self.cold, &What::one(access.kind), &[site], &[(0, r1)], r1);
         self.return_to(r1, back)
     }
 
-    /// Counts so many reads and writes of the page whose word is in `r1`, and one in a row of site counters, where flags are dead. Goes to what is
-    /// returned if the page is not known.
+    /// Counts so many reads and writes of the page whose word is in `r1`, and one in a row of site counters, where
+    /// flags are dead. Goes to what is returned if the page is not known.
     pub(crate) fn count_entry(&mut self, r1: u8, (reads, writes): (u8, u8), row: u32) -> Field {
         let unknown = match writes {
             0 => {
@@ -90,7 +91,7 @@ impl<E: Env> Builder<'_, E> {
                 self.hot.relative(&[0x0f, 0x86]) // jbe
             }
         };
-        self.mark_hot(State::Counting);
+        self.map_hot(State::Counting);
         self.hot.increment(in_row(r1, row));
         count_in_page(&mut self.hot, self.config, r1, (reads, writes));
         unknown
@@ -100,14 +101,14 @@ impl<E: Env> Builder<'_, E> {
         let avoid = access.address.registers(access.shape) | 1 << RCX;
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
-        self.mark_spilled();
+        self.map_spilled();
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         self.scratch.take(&mut self.hot, RCX, live.registers);
-        self.mark_spilled();
+        self.map_spilled();
         self.hot.constant(r2, 12);
         self.hot.shift_right_by(r2, r1, r2);
-        if self.config.shadow == Shadow::FromArea {
-            self.hot.load(RCX, Memory::area(area::SHADOW_BASE));
+        if self.config.shadow == Shadow::FromContext {
+            self.hot.load(RCX, Memory::context(context::SHADOW_BASE));
             self.hot.lea(r2, Memory::Flat { base: Some(r2), index: Some(RCX), scale: 1, displacement: 0 });
         }
         load_from_table(&mut self.hot, self.config.shadow, r2);
@@ -125,7 +126,7 @@ impl<E: Env> Builder<'_, E> {
         let (shift, counters) = page_counters(self.config, r2, reads_and_writes(access.kind));
         self.hot.rotate_right(r2, r2, shift);
         self.hot.move32(r2, r2);
-        self.mark_hot(State::Counting);
+        self.map_hot(State::Counting);
         let add = |code: &mut Code, memory: Memory, temporary: u8| {
             code.load(temporary, memory);
             code.lea(temporary, Memory::base(temporary, 1));
@@ -146,7 +147,7 @@ impl<E: Env> Builder<'_, E> {
 
         let back = self.hot.here();
         self.resolve_hot(cold, self.cold.here())?;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         call_out(&mut self.cold, &What::one(access.kind), &[site], &[(0, r1)], r1);
         self.return_to(r1, back)
     }
@@ -159,7 +160,7 @@ impl<E: Env> Builder<'_, E> {
             true => self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1),
             false => r1,
         };
-        self.mark_spilled();
+        self.map_spilled();
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         self.call_out_inline(&What::sized(access.kind, access.size), site, &[r1], r1)
     }
@@ -199,7 +200,8 @@ impl<E: Env> Builder<'_, E> {
         self.call_out_inline(&what, site, &registers, registers[0])
     }
 
-    /// Counts an access at its first active element in place: C libraries copy few bytes so. Flags are dead; the registers hold address and mask.
+    /// Counts an access at its first active element in place: C libraries copy few bytes so. Flags are dead; the
+    /// registers hold address and mask.
     fn count_first_active(
         &mut self,
         instruction: &Instruction,
@@ -220,7 +222,7 @@ impl<E: Env> Builder<'_, E> {
         let back = self.hot.here();
         self.resolve_hot(none, back)?;
         self.resolve_hot(cold, self.cold.here())?;
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         put_address_and_mask(&mut self.cold, instruction, access, [r1, r2]);
         call_out(&mut self.cold, what, &[site], &[(0, r1), (1, r2)], r1);
         self.return_to(r1, back)
@@ -251,7 +253,7 @@ impl<E: Env> Builder<'_, E> {
         };
         let simple = what.lanes <= 16 && !what.narrow && access.kind != Kind::ReadWrite;
         if simple && live.flags == 0 && !self.config.each {
-            return self.count_elements_at_once(&what, site, registers);
+            return self.count_elements_immediately(&what, site, registers);
         }
         self.call_out_inline(&what, site, &registers, registers[0])
     }
@@ -266,7 +268,7 @@ impl<E: Env> Builder<'_, E> {
         let avoid = access.address.registers(access.shape) | 1 << instruction.op1_register().full_register().number();
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
-        self.mark_spilled();
+        self.map_spilled();
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         self.hot.move64(r2, instruction.op1_register().full_register().number() as u8);
         let index_size = instruction.op1_register().size() as u8;
@@ -287,9 +289,9 @@ impl<E: Env> Builder<'_, E> {
         let avoid = access.address.registers(access.shape);
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
-        self.mark_spilled();
+        self.map_spilled();
         self.hot.raw(&[0x65, 0xc4, 0xe2, 0x79, 0x49, 0x04, 0x25]); // sttilecfg gs:[..]
-        self.hot.imm32(area::COUNT_VECTOR);
+        self.hot.imm32(context::COUNT_VECTOR);
         let Address { index, scale, narrow, .. } = access.address;
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         match index {
@@ -311,11 +313,11 @@ impl<E: Env> Builder<'_, E> {
         let avoid = access.address.registers(access.shape) | 1 << RAX | 1 << RDX;
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
-        self.mark_spilled();
+        self.map_spilled();
         address(&mut self.hot, r1, r2, &access.address, access.shape);
         for (half, register) in [(0, RAX), (4, RDX)] {
             // mov gs:[..], register
-            self.hot.memory(false, &[0x89], register, Memory::area(area::COUNT_ARGUMENTS + 8 + half));
+            self.hot.memory(false, &[0x89], register, Memory::context(context::COUNT_ARGUMENTS + 8 + half));
         }
         let narrow = access.address.narrow;
         let what = What { operation: Operation::Image, lanes: form as u8, narrow, ..What::one(access.kind) };
@@ -327,7 +329,7 @@ impl<E: Env> Builder<'_, E> {
         let avoid = access.address.registers(access.shape);
         let r1 = self.scratch.pick(&mut self.hot, live.registers, avoid);
         let r2 = self.scratch.pick(&mut self.hot, live.registers, avoid | 1 << r1);
-        self.mark_spilled();
+        self.map_spilled();
         put_address_and_mask(&mut self.hot, instruction, access, [r1, r2]);
         [r1, r2]
     }
@@ -341,7 +343,7 @@ impl<E: Env> Builder<'_, E> {
         last: u8,
     ) -> Result<(), Error> {
         for (number, &register) in (0..).zip(registers) {
-            self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number));
+            self.hot.store(register, Memory::context(context::COUNT_ARGUMENTS + 8 * number));
         }
         describe(&mut self.hot, what, &[site]);
         self.leave_to_count(last)
@@ -351,8 +353,8 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn leave_to_count(&mut self, register: u8) -> Result<(), Error> {
         // lea register, [rip + ...]: what follows the jump
         let field = self.hot.load_address(register);
-        self.hot.store(register, Memory::area(area::COUNT_RETURN));
-        self.hot.jump_area(None, area::COUNT);
+        self.hot.store(register, Memory::context(context::COUNT_RETURN));
+        self.hot.jump_context(None, context::COUNT);
         let here = self.hot.here();
         self.resolve_hot(field, here)
     }
@@ -361,25 +363,25 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn return_to(&mut self, register: u8, back: u64) -> Result<(), Error> {
         let field = crate::emit::Field(self.cold.bytes.len() - 4);
         self.resolve_cold(field, back)?;
-        self.cold.store(register, Memory::area(area::COUNT_RETURN));
-        self.cold.jump_area(None, area::COUNT);
+        self.cold.store(register, Memory::context(context::COUNT_RETURN));
+        self.cold.jump_context(None, context::COUNT);
         Ok(())
     }
 }
 
 /// `register`: page number in, entry of the page out, where flags are dead.
 pub(crate) fn load_entry(code: &mut Code, shadow: Shadow, register: u8) {
-    if shadow == Shadow::FromArea {
-        code.memory(true, &[0x03], register, Memory::area(area::SHADOW_BASE));
+    if shadow == Shadow::FromContext {
+        code.memory(true, &[0x03], register, Memory::context(context::SHADOW_BASE));
     }
     load_from_table(code, shadow, register);
 }
 
-/// The same, with what stands at `area::SHADOW_BASE` added already if the table may be anywhere.
+/// The same, with what stands at `context::SHADOW_BASE` added already if the table may be anywhere.
 fn load_from_table(code: &mut Code, shadow: Shadow, register: u8) {
     let displacement = match shadow {
         Shadow::At(address) => address as i32,
-        Shadow::FromArea => 0,
+        Shadow::FromContext => 0,
     };
     code.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement });
 }
@@ -393,7 +395,8 @@ pub(crate) fn count_in_page(code: &mut Code, config: &Config, word: u8, counts: 
     }
 }
 
-/// What is to be added to which counters of the page whose word is in a register, once it is shifted right by so many bits.
+/// What is to be added to which counters of the page whose word is in a register, once it is shifted right by so many
+/// bits.
 fn page_counters(config: &Config, word: u8, (reads, writes): (u8, u8)) -> (u8, impl Iterator<Item = (u8, Memory)>) {
     let at = |displacement| Memory::AtOffset { register: word, half: false, displacement };
     let (shift, counters) = match reads == writes {
@@ -410,9 +413,9 @@ pub(crate) fn in_row(word: u8, row: u32) -> Memory {
 }
 
 pub(crate) fn describe(code: &mut Code, what: &What, sites: &[SiteId]) {
-    code.store_constant(area::COUNT_WHAT, what.pack());
+    code.store_constant(context::COUNT_WHAT, what.pack());
     for (number, site) in sites.iter().enumerate() {
-        code.memory(false, &[0xc7], 0, Memory::area(area::COUNT_SITES + 4 * number as u32));
+        code.memory(false, &[0xc7], 0, Memory::context(context::COUNT_SITES + 4 * number as u32));
         code.imm32(site.0);
     }
 }
@@ -420,7 +423,7 @@ pub(crate) fn describe(code: &mut Code, what: &What, sites: &[SiteId]) {
 /// Stores the description and arguments and begins `lea last, [rip + ..]`, whose displacement is left to be filled.
 pub(crate) fn call_out(code: &mut Code, what: &What, sites: &[SiteId], arguments: &[(u32, u8)], last: u8) {
     for &(number, register) in arguments {
-        code.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number));
+        code.store(register, Memory::context(context::COUNT_ARGUMENTS + 8 * number));
     }
     describe(code, what, sites);
     code.load_address(last);
@@ -446,7 +449,7 @@ fn address(code: &mut Code, r1: u8, r2: u8, address: &Address, shape: Shape) {
         code.memory(wide, &[0x8d], r1, memory);
     }
     if address.fs {
-        code.load(r2, Memory::area(area::FS_BASE));
+        code.load(r2, Memory::context(context::FS_BASE));
         code.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: 1, displacement: 0 });
     }
 }
@@ -502,7 +505,7 @@ fn vector_mask(code: &mut Code, to: u8, mask: Register, instruction: &Instructio
     code.raw(&[0xc4, second, 0x78 | u8::from(wide) << 2 | prefix, opcode, 0xc0 | (to & 7) << 3 | number & 7]);
 }
 
-/// Stores a vector register at `area::COUNT_VECTOR`.
+/// Stores a vector register at `context::COUNT_VECTOR`.
 fn store_vector(code: &mut Code, vector: Register, evex: bool) {
     let number = vector.number() as u8;
     let modrm = [(number & 7) << 3 | 4, 0x25];
@@ -517,7 +520,7 @@ fn store_vector(code: &mut Code, vector: Register, evex: bool) {
         code.raw(&[0xc4, u8::from(number < 8) << 7 | 0x61, 0x7a | u8::from(vector.is_ymm()) << 2, 0x7f]);
     }
     code.raw(&modrm);
-    code.imm32(area::COUNT_VECTOR);
+    code.imm32(context::COUNT_VECTOR);
 }
 
 /// Elements that the mask of an instruction has a bit for.
@@ -542,8 +545,8 @@ fn lanes(instruction: &Instruction) -> u8 {
     lanes.clamp(1, 64) as u8
 }
 
-/// Where any lane being active means one access at the address: a broadcast reads its one element for every lane, and compressed
-/// elements lie together.
+/// Where any lane being active means one access at the address: a broadcast reads its one element for every lane, and
+/// compressed elements lie together.
 fn one_place(instruction: &Instruction) -> bool {
     use Mnemonic as M;
     instruction.is_broadcast()

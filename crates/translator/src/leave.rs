@@ -1,8 +1,9 @@
-//! The ways out of a block: jumps, calls, returns, system calls.
+//! The ways out of a fragment: jumps, calls, returns, system calls.
 //!
-//! A direct jump to another block that is there goes to it from the beginning. Any other first goes to a stub in the cold half, which calls the dispatcher with the number of
-//! the exit; the dispatcher has it go to its target from then on. A call pushes the program's return address, never one of the cache, so a return is an indirect
-//! jump. Indirect jumps bring the target in rax to a table of the thread, indexed by its low bits:
+//! A direct jump to another fragment that is there goes to it from the beginning. Any other first goes to a stub in the
+//! cold half, which calls the dispatcher with the number of the exit; the dispatcher has it go to its target from then
+//! on. A call pushes the program's return address, never one of the cache, so a return is an indirect jump. Indirect
+//! jumps bring the target in rax to a table of the thread, indexed by its low bits:
 //!
 //! ```text
 //!   mov  gs:[REGISTERS + 0], rax
@@ -17,12 +18,12 @@
 //!
 //! Returns: [`crate::returns`].
 
-use crate::block::{Exit, ExitKind, State};
 use crate::decode::Decoded;
 use crate::emit::{Memory, RAX, RCX};
-use crate::marks::Mark;
-use crate::translate::{Builder, push_mark};
-use crate::{Env, Error, ExitId, area};
+use crate::fragment::{Exit, ExitKind, State};
+use crate::translate::{Builder, push_entry};
+use crate::translation_map::MapEntry;
+use crate::{Env, Error, ExitId, context};
 use iced_x86::{FlowControl, Instruction, OpKind, Register};
 
 impl<E: Env> Builder<'_, E> {
@@ -37,7 +38,7 @@ impl<E: Env> Builder<'_, E> {
         // loop, jrcxz: they reach only 127 bytes.
         self.hot.raw(&code[..code.len() - 1]);
         self.hot.raw(&[2]);
-        self.mark_hot(State::Counted);
+        self.map_hot(State::Counted);
         self.hot.raw(&[0xeb, 0]);
         let over = self.hot.bytes.len();
         self.leave_to(&[0xe9], target)?;
@@ -46,7 +47,7 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
-    /// A direct jump: to a stub at first, unless the block is a loop and goes back.
+    /// A direct jump: to a stub at first, unless the fragment is a loop and goes back.
     pub(crate) fn leave_to(&mut self, opcode: &[u8], target: u64) -> Result<(), Error> {
         let field = self.hot.patchable(opcode);
         let again = self.loop_start.filter(|_| target == self.start);
@@ -63,11 +64,11 @@ impl<E: Env> Builder<'_, E> {
         self.exit_stub_after(kind, target, false)
     }
 
-    /// `lap`: that of the jump back to the start of a loop.
-    fn exit_stub_after(&mut self, kind: ExitKind, target: u64, lap: bool) -> Result<(), Error> {
+    /// `goes_back`: that of the jump back to the start of a loop.
+    fn exit_stub_after(&mut self, kind: ExitKind, target: u64, goes_back: bool) -> Result<(), Error> {
         let index = self.exits.len() as u32;
         let id = self.first_exit.0.checked_add(index).filter(|&id| id < 1 << 31).ok_or(Error::TooMany)?;
-        let mark = Mark {
+        let entry = MapEntry {
             offset: self.cold.offset(),
             instruction: index,
             spilled: 0,
@@ -77,14 +78,14 @@ impl<E: Env> Builder<'_, E> {
             begun: 0,
             checked: 0,
         };
-        push_mark(&mut self.cold_marks, mark);
+        push_entry(&mut self.cold_map, entry);
         let stub = self.cold.here();
-        self.cold.store(RAX, Memory::area(area::register(RAX)));
-        if lap {
-            self.end_due_for_good();
+        self.cold.store(RAX, Memory::context(context::register(RAX)));
+        if goes_back {
+            self.end_derived_for_good();
         }
         self.cold.constant(RAX, u64::from(id));
-        self.cold.jump_area(None, area::DISPATCH);
+        self.cold.jump_context(None, context::DISPATCH);
         self.exits.push(Exit { kind, target, stub });
         Ok(())
     }
@@ -95,15 +96,15 @@ impl<E: Env> Builder<'_, E> {
         self.resolve_hot(field, stub)?;
         let execute = self.hot.here();
         self.exit_stub(ExitKind::Syscall { execute }, self.start + u64::from(self.current))?;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         self.hot.raw(&[0x0f, 0x05]);
         self.current = (next - self.start) as u32;
         self.counted = 0;
-        self.mark_hot(State::AfterSyscall);
+        self.map_hot(State::AfterSyscall);
         self.note_return();
         self.look_for_news(next)?;
         self.hot.constant(RCX, next);
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         self.leave_to(&[0xe9], next)
     }
 
@@ -114,11 +115,11 @@ impl<E: Env> Builder<'_, E> {
         self.resolve_hot(field, stub)?;
         let execute = self.hot.here();
         self.exit_stub(ExitKind::OldSyscall { execute }, self.start + u64::from(self.current))?;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         self.hot.raw(code);
         self.current = (next - self.start) as u32;
         self.counted = 0;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         self.note_return();
         self.leave_to(&[0xe9], next)
     }
@@ -126,29 +127,30 @@ impl<E: Env> Builder<'_, E> {
     /// The thread is in no system call any more.
     fn note_return(&mut self) {
         self.hot.raw(&[0x65, 0x48, 0xc7, 0x04, 0x25]); // mov qword gs:[..], 0
-        self.hot.imm32(area::CALLING);
+        self.hot.imm32(context::CALLING);
         self.hot.imm32(0);
     }
 
     /// Leaves where the owner wants to hear of it. Behind a system call rcx is free, and the flags are the program's.
     fn look_for_news(&mut self, next: u64) -> Result<(), Error> {
-        self.hot.load(RCX, Memory::area(area::NEWS));
+        self.hot.load(RCX, Memory::context(context::NEWS));
         self.hot.load(RCX, Memory::Flat { base: Some(RCX), index: None, scale: 1, displacement: 0 });
         self.hot.raw(&[0xe3, 0]); // jrcxz past the jump
         let from = self.hot.bytes.len();
         self.hot.constant(RCX, next);
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         let field = self.hot.relative(&[0xe9]);
         let stub = self.cold.here();
         self.resolve_hot(field, stub)?;
         self.exit_stub(ExitKind::News, next)?;
         let distance = self.hot.bytes.len() - from;
         self.hot.bytes[from - 1] = distance as u8;
-        self.mark_hot(State::AfterSyscall);
+        self.map_hot(State::AfterSyscall);
         Ok(())
     }
 
-    /// An instruction that the owner of the cache does, [`ExitKind::Request`] or [`ExitKind::Asks`]: what comes after it is another block.
+    /// An instruction that the owner of the cache does, [`ExitKind::Request`] or [`ExitKind::CpuQuery`]: what comes
+    /// after it is another fragment.
     pub(crate) fn hand_over(&mut self, kind: ExitKind) -> Result<(), Error> {
         let field = self.hot.relative(&[0xe9]);
         let stub = self.cold.here();
@@ -156,35 +158,38 @@ impl<E: Env> Builder<'_, E> {
         self.exit_stub(kind, self.start + u64::from(self.current))
     }
 
-    /// The start of a block that is watched.
+    /// The start of a fragment that is watched.
     pub(crate) fn reached(&mut self) -> Result<(), Error> {
         let field = self.hot.relative(&[0xe9]);
         let stub = self.cold.here();
         self.resolve_hot(field, stub)?;
         let execute = self.hot.here();
         self.exit_stub(ExitKind::Reached { execute }, self.start)?;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         Ok(())
     }
 
     fn save_for_lookup(&mut self) {
-        self.hot.store(RAX, Memory::area(area::register(RAX)));
-        self.hot.store(RCX, Memory::area(area::register(RCX)));
-        let mark = Mark { saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
-        push_mark(&mut self.hot_marks, mark);
+        self.hot.store(RAX, Memory::context(context::register(RAX)));
+        self.hot.store(RCX, Memory::context(context::register(RCX)));
+        let entry = MapEntry { saved: 1 << RAX | 1 << RCX, ..self.map_entry(self.hot.offset(), State::Counted) };
+        push_entry(&mut self.hot_map, entry);
     }
 
     /// Goes to the translation of the program's address in rax.
     fn look_up(&mut self) {
-        self.count_pass_on_the_way();
-        let unknown =
-            Mark { instruction: u32::MAX, saved: 1 << RAX | 1 << RCX, ..self.mark(self.hot.offset(), State::Leaving) };
-        push_mark(&mut self.hot_marks, unknown);
+        self.count_execution_on_the_way();
+        let unknown = MapEntry {
+            instruction: u32::MAX,
+            saved: 1 << RAX | 1 << RCX,
+            ..self.map_entry(self.hot.offset(), State::Leaving)
+        };
+        push_entry(&mut self.hot_map, unknown);
         let above = 32 - self.config.lookup_bits;
         self.hot.constant(RCX, u64::from(above));
         self.hot.shift_left_half_by(RCX, RAX, RCX);
         self.hot.rotate_right(RCX, RCX, above);
-        self.hot.jump_area(Some(RCX), self.config.lookup);
+        self.hot.jump_context(Some(RCX), self.config.lookup);
     }
 
     /// An indirect jump or call.

@@ -2,13 +2,13 @@
 //!
 //! # What comes out
 //!
-//! A *block* is a run of consecutive instructions of the program, through up to [`Config::side_exits`] conditional jumps that
-//! fall through, up to a jump, call, return or system call. Its translation lies in the *code cache*, within 2 GiB of the
-//! program's own code, and consists of the program's instructions, byte for byte, with only displacements changed, and
-//! counting code before each instruction that accesses memory. Translated code is shared by all threads; what belongs
-//! to a thread is reached through GS, whose base is the [`area`] of the thread. A program that uses GS itself is not
-//! supported: its instructions leave through [`Leave::Unsupported`], as do those few that cannot be translated for
-//! other reasons ([`Obstacle`]).
+//! A *fragment* is a run of consecutive instructions of the program, through up to [`Config::side_exits`] conditional
+//! jumps that fall through, up to a jump, call, return or system call. Its translation lies in the *code cache*, within
+//! 2 GiB of the program's own code, and consists of the program's instructions, byte for byte, with only displacements
+//! changed, and counting code before each instruction that accesses memory. Translated code is shared by all threads;
+//! what belongs to a thread is reached through GS, whose base is the [`context`] of the thread. A program that uses GS
+//! itself is not supported: its instructions leave through [`Leave::Unsupported`], as do those few that cannot be
+//! translated for other reasons ([`Obstacle`]).
 //!
 //! ```text
 //!   program          code cache, hot half                     code cache, cold half
@@ -26,91 +26,94 @@
 //!            back:   mov   rax, [rdi]
 //! ```
 //!
-//! Above is the counting with flat tables. In loops, most accesses are counted by *stays* instead, which need no look-up while their page stays the same:
-//! `stay.rs` says how, [`Scheme`] where.
+//! Above is the counting with flat tables. In loops, most accesses are counted by an inline *last-page cache* instead,
+//! which needs no look-up while their page stays the same: `last_page.rs` says how, [`Scheme`] where.
 //!
-//! `shadow` is one process-wide table of a [`PageEntry`] (8 bytes) per 4 KiB page of the address space:
-//! the *class* of the page, where 0 means "ask" and leads to the cold path, and the *slot* of its counters. Each thread
-//! has two tables at fixed offsets from GS: `pages`, two 64-bit counters per slot pair (reads, writes; the slot in the entry is the
-//! index of the first, an even number), and `sites`, one 64-bit counter per site and class. A *site* is one memory operand of one
-//! instruction, see [`Site`]; a read-modify-write is one site, counted once there and in both counters of the page.
-//! How often instructions are executed follows from these counters and few more: `fetch.rs`.
+//! `shadow` is one process-wide table of a [`PageEntry`] (8 bytes) per 4 KiB page of the address space: the *class* of
+//! the page, where 0 means "ask" and leads to the cold path, and the *slot* of its counters. Each thread has two tables
+//! at fixed offsets from GS: `pages`, two 64-bit counters per slot pair (reads, writes; the slot in the entry is the
+//! index of the first, an even number), and `sites`, one 64-bit counter per site and class. A *site* is one memory
+//! operand of one instruction, see [`Site`]; a read-modify-write is one site, counted once there and in both counters
+//! of the page. How often instructions are executed follows from these counters and few more: `fetch.rs`.
 //!
 //! # How control leaves the cache
 //!
-//! Through the code pointers in the area, see [`area`]:
-//! - `DISPATCH`, with an [`ExitId`] in eax: [`Cache::leave`] says what it means, and links the jump so that it comes only once.
-//! - `LOOKUP_MISS`, with the program's target address in rax: an indirect jump, call or return whose target is not in the
-//!   thread's lookup table. [`Cache::landing`] gives what to enter in the table and where to go on.
-//! - `RETURN_MISS`: a return to an address that is not in the thread's table of those. [`Cache::returning`] gives what to enter.
-//! - `SETTLE`: a group of accesses has changed its page; [`settle_stay`], which this crate brings along.
-//! - `COUNT`: accesses that are counted out of line ([`count::settle`] does it): unknown pages, repeated string instructions,
-//!   gathers, masked vectors. Every register and flag must be preserved; go on at `area::COUNT_RETURN`.
+//! Through the code pointers in the context, see [`context`]:
+//! - `DISPATCH`, with an [`ExitId`] in eax: [`Cache::leave`] says what it means, and links the jump so that it comes
+//!   only once.
+//! - `LOOKUP_MISS`, with the program's target address in rax: an indirect jump, call or return whose target is not in
+//!   the thread's lookup table. [`Cache::landing`] gives what to enter in the table and where to go on.
+//! - `RETURN_MISS`: a return to an address that is not in the thread's table of those. [`Cache::returning`] gives what
+//!   to enter.
+//! - `SETTLE`: a group of accesses has changed its page; [`settle_last_page`], which this crate brings along.
+//! - `COUNT`: accesses that are counted out of line ([`count::settle`] does it): unknown pages, repeated string
+//!   instructions, gathers, masked vectors. Every register and flag must be preserved; go on at
+//!   `context::COUNT_RETURN`.
 //!
 //! The generated code assumes that BMI2 and FSGSBASE exist.
 //!
 //! # Signals
 //!
-//! [`Cache::locate`] maps an address in the cache to the instruction of the program, the registers that are held in spill slots
-//! there, and what the instruction has counted already.
+//! [`Cache::locate`] maps an address in the cache to the instruction of the program, the registers that are held in
+//! spill slots there, and what the instruction has counted already.
 #![no_std]
 
 extern crate alloc;
 
-pub mod area;
-mod at_once;
-mod block;
 mod by_address;
 mod cache;
 mod config;
-mod convention;
+pub mod context;
 pub mod count;
+mod cpu_identity;
 mod decode;
-mod due;
+mod derived;
+mod direct;
 mod elements;
 mod emit;
 mod error;
 mod evict;
 mod far;
 mod fetch;
+mod flags_abi;
 mod forms;
-mod hot;
+mod fragment;
+mod hoisted;
 mod ids;
 mod image;
+mod immediate;
 mod instrument;
-mod kept;
-mod lap;
+mod last_page;
 mod leave;
 mod links;
 mod liveness;
-mod marks;
+mod megamorphic;
+mod metadata;
 mod packed;
 mod plan;
-mod question;
 mod returns;
 mod scratch;
 mod site;
-mod stay;
 mod strings;
 mod stub;
-mod tally;
+mod tier_up;
 mod translate;
+mod translation_map;
 mod values;
-mod warm;
 
-pub use block::{Position, State, Unexecuted, Unmade};
 pub use cache::{Cache, Landing, Leave};
 pub use config::{Changes, Config, Env, PageEntry, Room, Scheme, Shadow};
-pub use due::{Due, settle_passes};
+pub use cpu_identity::CpuQuery;
+pub use derived::{DerivedCount, settle_derived};
+pub use direct::{DirectTable, count_direct};
 pub use elements::count_elements;
 pub use error::Error;
-pub use evict::Struck;
+pub use evict::Unlinked;
 pub use far::{FarReturn, FarTarget, Obstacle};
-pub use fetch::{FetchCounter, Stretch};
-pub use ids::{BlockId, ExitId, SiteId, StayId};
-pub use question::Question;
+pub use fetch::{FetchCounter, Segment};
+pub use fragment::{Position, State, Unexecuted, Unmade};
+pub use ids::{ExitId, FragmentId, LastPageId, SiteId};
+pub use last_page::{LastPage, count_group, settle_last_page, settle_last_page_end};
 pub use returns::{take_return, take_return_end, take_return_writes};
-pub use site::{Address, Group, Shape, Site, Stay};
-pub use stay::{Record, count_group, settle_stay, settle_stay_end};
+pub use site::{Address, Group, LastPageSlot, Shape, Site};
 pub use strings::count_string;
-pub use tally::{Tally, count_tally};

@@ -1,9 +1,9 @@
-//! Which exits jump to a block.
+//! Which exits jump to a fragment.
 //!
-//! Each exit jumps to one block at most, so those of a block are a chain through a table of all exits: an exit says which one comes next, the
-//! last one names itself.
+//! Each exit jumps to one fragment at most, so those of a fragment are a chain through a table of all exits: an exit
+//! says which one comes next, the last one names itself.
 
-use crate::{BlockId, ExitId};
+use crate::{ExitId, FragmentId};
 use alloc::vec::Vec;
 use core::ops::Range;
 
@@ -12,8 +12,8 @@ const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    /// The block whose exit it is.
-    from: BlockId,
+    /// The fragment whose exit it is.
+    from: FragmentId,
     next: u32,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Links {
     exits: Vec<Link>,
 }
 
-/// The exits that jump to a block.
+/// The exits that jump to a fragment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Chain {
     first: u32,
@@ -39,13 +39,13 @@ impl Links {
         self.exits.len()
     }
 
-    /// Adds the exits of a block.
-    pub fn add(&mut self, from: BlockId, count: usize) {
+    /// Adds the exits of a fragment.
+    pub fn add(&mut self, from: FragmentId, count: usize) {
         self.exits.resize(self.exits.len() + count, Link { from, next: NONE });
     }
 
-    /// The block that an exit belongs to.
-    pub fn from(&self, exit: ExitId) -> Option<BlockId> {
+    /// The fragment that an exit belongs to.
+    pub fn from(&self, exit: ExitId) -> Option<FragmentId> {
         self.exits.get(exit.0 as usize).map(|link| link.from)
     }
 
@@ -88,11 +88,11 @@ mod tests {
     #[test]
     fn an_exit_is_in_one_chain_once() {
         let mut links = Links::default();
-        links.add(BlockId(7), 3);
-        links.add(BlockId(8), 2);
+        links.add(FragmentId(7), 3);
+        links.add(FragmentId(8), 2);
         assert_eq!(
             (links.len(), links.from(ExitId(2)), links.from(ExitId(4))),
-            (5, Some(BlockId(7)), Some(BlockId(8)))
+            (5, Some(FragmentId(7)), Some(FragmentId(8)))
         );
         assert_eq!(links.from(ExitId(5)), None);
         let mut chain = Chain::EMPTY;
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn exits_of_a_range_are_taken_out() {
         let mut links = Links::default();
-        links.add(BlockId(0), 6);
+        links.add(FragmentId(0), 6);
         let mut chain = Chain::EMPTY;
         (0..6).for_each(|exit| links.push(&mut chain, ExitId(exit)));
         links.remove(&mut chain, 2..4);

@@ -1,12 +1,13 @@
 //! Which registers and flags are still needed: exact data flow over a bounded piece of the program's control flow.
 //!
-//! Look-ahead starts at an address, follows jumps both ways, and stops at calls, returns, indirect jumps, system calls, at code that
-//! cannot be read, and when it has seen enough; beyond that everything is needed. Wrong answers are only ever too
-//! cautious, with one convention: flags are dead at calls and returns ([`crate::convention`] finds out where it does not hold).
+//! Look-ahead starts at an address, follows jumps both ways, and stops at calls, returns, indirect jumps, system calls,
+//! at code that cannot be read, and when it has seen enough; beyond that everything is needed. Wrong answers are only
+//! ever too cautious, with one convention: flags are dead at calls and returns ([`crate::flags_abi`] finds out where it
+//! does not hold).
 
 use crate::cache::PAGE;
-use crate::convention::is_tail_call;
 use crate::decode::LONGEST;
+use crate::flags_abi::is_tail_call;
 use crate::forms::{Encoded, Forms};
 use crate::{Config, Env};
 use alloc::boxed::Box;
@@ -15,7 +16,8 @@ use core::ops::Range;
 use iced_x86::{Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic};
 use numalens_isa::{STATUS_FLAGS, Usage};
 
-/// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every iteration.
+/// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every
+/// iteration.
 const AHEAD: u16 = 16;
 const AHEAD_IN_LOOPS: u16 = 100;
 /// Places for remembered answers: a power of two.
@@ -88,8 +90,9 @@ impl Window {
     }
 }
 
-/// The next instruction of `code`, which is what `decoder` decodes, and what it needs and overwrites; `None` when it cannot be read, when it is not within
-/// `bounds`, or when somebody looks at the registers before it. An instruction that is not valid has length 1 or more.
+/// The next instruction of `code`, which is what `decoder` decodes, and what it needs and overwrites; `None` when it
+/// cannot be read, when it is not within `bounds`, or when somebody looks at the registers before it. An instruction
+/// that is not valid has length 1 or more.
 fn next(
     decoder: &mut Decoder,
     code: &[u8],
@@ -246,8 +249,8 @@ impl Liveness {
         self.nodes.first().map_or(Live::ALL, |node| node.live)
     }
 
-    /// Straight on from `start`: for code that is not in a loop, where looking further costs more than it saves. At a conditional jump
-    /// whose target is not known yet, everything is needed that has not been overwritten by then.
+    /// Straight on from `start`: for code that is not in a loop, where looking further costs more than it saves. At a
+    /// conditional jump whose target is not known yet, everything is needed that has not been overwritten by then.
     fn scan(&mut self, env: &mut impl Env, start: u64) -> Live {
         let (mut needed, mut overwritten) = (Live::NONE, Live::NONE);
         let at_call = self.at_call();

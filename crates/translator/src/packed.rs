@@ -1,7 +1,8 @@
 //! Numbers in few bytes, one after the other.
 //!
-//! There are tens of thousands of blocks in a large program, and most of what is kept of them is looked at seldom, if ever: it is kept as LEB128,
-//! seven bits a byte, mostly of differences to what stands near. A signed number takes its sign in the lowest bit.
+//! There are tens of thousands of fragments in a large program, and most of what is kept of them is looked at seldom,
+//! if ever: it is kept as LEB128, seven bits a byte, mostly of differences to what stands near. A signed number takes
+//! its sign in the lowest bit.
 
 use alloc::vec::Vec;
 

@@ -1,11 +1,13 @@
-//! Which accesses of a block are counted together, and where they are checked.
+//! Which accesses of a fragment are counted together, and where they are checked.
 //!
-//! A *stretch* is the instructions of a block between two conditional jumps: it is run to its end or not begun, but for faults and
-//! signals. Within one, accesses at known distances from each other ([`crate::values`]), as those off the same registers, form a *group*: as
-//! a rule they hit one page, the one that they hit the last time. [`crate::stay`] says how groups are counted.
+//! A *segment* is the instructions of a fragment between two conditional jumps: it is run to its end or not begun, but
+//! for faults and signals. Within one, accesses at known distances from each other ([`crate::values`]), as those off
+//! the same registers, form a *group*: as a rule they hit one page, the one that they hit the last time.
+//! [`crate::last_page`] says how groups are counted.
 //!
-//! A group is checked once, before its first access. The check changes the flags. Where they are needed there, it moves up to an
-//! instruction of the stretch before which they are not, if the registers of the group's first access have their values by then:
+//! A group is checked once, before its first access. The check changes the flags. Where they are needed there, it moves
+//! up to an instruction of the segment before which they are not, if the registers of the group's first access have
+//! their values by then:
 //!
 //! ```text
 //!   <- here          check of [rdi + 8]
@@ -15,12 +17,12 @@
 //! ```
 //! Accesses for which there is no such place, and whatever is not a plain operand, are counted one by one.
 //!
-//! Groups that are counted *at once* ([`crate::at_once`]) stay where their first access is: their check reads the table of pages,
-//! which may fault if the access does, and must do so in its place.
+//! Groups that are counted *immediately* ([`crate::immediate`]) stay where their first access is: their check reads the
+//! table of pages, which may fault if the access does, and must do so in its place.
 
-use crate::block::Step;
 use crate::decode::Decoded;
-use crate::lap::{Advance, Lead};
+use crate::fragment::Step;
+use crate::hoisted::{Advance, Induction};
 use crate::values::{Names, Values};
 use alloc::vec::Vec;
 use hashbrown::HashSet;
@@ -44,17 +46,18 @@ pub(crate) struct Group {
     pub at: usize,
     /// The instruction of its first access.
     pub first: usize,
-    /// It is known to change its page too often: see [`crate::hot`].
-    pub hot: bool,
-    /// It is hot, and has no stay: the class of its pages changes too often as well, or it has a tally.
-    pub no_stay: bool,
-    /// It is hot, and is counted by this tally: see [`crate::tally`].
-    pub tally: Option<u32>,
-    /// It advances by the same in each pass of a loop, and is checked together with others.
+    /// It is known to change its page too often: see [`crate::megamorphic`].
+    pub megamorphic: bool,
+    /// It is megamorphic, and has no last page: the class of its pages changes too often as well, or it has a direct
+    /// table.
+    pub no_last_page: bool,
+    /// It is megamorphic, and is counted by this direct table: see [`crate::direct`].
+    pub direct: Option<u32>,
+    /// It advances by the same in each iteration of a loop, and is checked together with others.
     pub advance: Option<Advance>,
     /// What its address grows by from the check to its first access.
     pub shift: i64,
-    pub stretch: u16,
+    pub segment: u16,
     pub reads: u8,
     pub writes: u8,
     pub members: u8,
@@ -64,7 +67,7 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The same page in every pass.
+    /// The same page in every iteration.
     pub fn is_constant(&self) -> bool {
         self.address.is_constant()
     }
@@ -81,15 +84,15 @@ pub(crate) struct Member {
     pub displacement: i64,
 }
 
-/// The groups of a block. Kept from block to block for its memory.
+/// The groups of a fragment. Kept from fragment to fragment for its memory.
 #[derive(Default)]
 pub(crate) struct Plan {
     /// By the place of the check.
     pub groups: Vec<Group>,
     /// By group, and within one in the order of the program.
     pub members: Vec<Member>,
-    /// They are looked up and counted at once; else by stays.
-    pub at_once: bool,
+    /// They are looked up and counted immediately; else by their last pages.
+    pub immediate: bool,
     /// Of each instruction: a bit for each of its accesses that is in a group.
     pub grouped: Vec<u8>,
     order: Vec<u16>,
@@ -98,7 +101,7 @@ pub(crate) struct Plan {
     /// Whoever is stopped on the way to an access that is counted already needs them.
     pub needs_steps: bool,
     /// What the groups that advance have in common.
-    pub lead: Option<Lead>,
+    pub induction: Option<Induction>,
 }
 
 impl Plan {
@@ -109,20 +112,27 @@ impl Plan {
         self.grouped.clear();
         self.steps.clear();
         self.needs_steps = false;
-        self.lead = None;
+        self.induction = None;
     }
 
-    /// Whether the groups of a stretch have no stays.
-    pub fn counts_at_once(&self, stretch: u16) -> bool {
-        let mut all = self.groups.iter().filter(|group| group.stretch == stretch);
-        self.at_once || all.all(|group| group.no_stay)
+    /// Whether the groups of a segment have no last pages.
+    pub fn is_immediate(&self, segment: u16) -> bool {
+        let mut all = self.groups.iter().filter(|group| group.segment == segment);
+        self.immediate || all.all(|group| group.no_last_page)
     }
 
-    /// Finds the groups of a block. `hot`: instructions whose groups change their pages too often; `any_class`: and the classes of these.
-    pub fn make(&mut self, list: &[Decoded], accesses: &[Access], at_once: bool, [hot, any_class]: [&HashSet<u64>; 2]) {
+    /// Finds the groups of a fragment. `megamorphic`: instructions whose groups change their pages too often;
+    /// `any_class`: and the classes of these.
+    pub fn make(
+        &mut self,
+        list: &[Decoded],
+        accesses: &[Access],
+        immediate: bool,
+        [megamorphic, any_class]: [&HashSet<u64>; 2],
+    ) {
         self.clear();
-        self.at_once = at_once;
-        let mut stretch = (0u16, 0usize);
+        self.immediate = immediate;
+        let mut segment = (0u16, 0usize);
         let keeps_fs = || !list.iter().any(|one| sets_fs_base(&one.instruction));
         // For each register, the first instruction that finds its present value.
         let mut since = [0usize; 16];
@@ -131,22 +141,22 @@ impl Plan {
         for (number, one) in list.iter().enumerate() {
             let mut grouped = 0;
             for (index, access) in one.accesses_in(accesses).iter().enumerate().take(8) {
-                if can_be_grouped(access, &keeps_fs) && self.add(list, number, access, stretch, (&since, &values)) {
+                if can_be_grouped(access, &keeps_fs) && self.add(list, number, access, segment, (&since, &values)) {
                     grouped |= 1 << index;
                 }
             }
             self.grouped.push(grouped);
-            self.steps.extend(values.pass(one, (one.instruction.ip() - start) as u32));
+            self.steps.extend(values.step_over(one, (one.instruction.ip() - start) as u32));
             (0..16).filter(|register| one.usage.writes >> register & 1 != 0).for_each(|at| since[at] = number + 1);
             if one.instruction.flow_control() == FlowControl::ConditionalBranch {
-                stretch = (stretch.0 + 1, number + 1);
+                segment = (segment.0 + 1, number + 1);
             }
         }
-        if !hot.is_empty() {
-            for member in self.members.iter().filter(|member| hot.contains(&member.ip)) {
+        if !megamorphic.is_empty() {
+            for member in self.members.iter().filter(|member| megamorphic.contains(&member.ip)) {
                 let group = &mut self.groups[usize::from(member.group)];
-                group.hot = !group.is_constant();
-                group.no_stay = group.hot && any_class.contains(&member.ip);
+                group.megamorphic = !group.is_constant();
+                group.no_last_page = group.megamorphic && any_class.contains(&member.ip);
                 // Its check reads the table of pages.
                 if list[group.first].before.flags == 0 {
                     group.at = group.first;
@@ -161,13 +171,13 @@ impl Plan {
         list: &[Decoded],
         number: usize,
         access: &Access,
-        (stretch, begin): (u16, usize),
+        (segment, begin): (u16, usize),
         (since, values): (&[usize; 16], &Values),
     ) -> bool {
         let value = values.of(&access.address);
         let registers = [access.address.base, access.address.index].into_iter().flatten();
         let present = registers.map(|register| since[usize::from(register & 15)]).fold(0, usize::max);
-        let mut all = self.groups.iter_mut().enumerate().rev().take_while(|(_, group)| group.stretch == stretch);
+        let mut all = self.groups.iter_mut().enumerate().rev().take_while(|(_, group)| group.segment == segment);
         let found = all.find_map(|(index, group)| Some((index, group.take(access, value)?)));
         let (group, displacement) = match found {
             Some((index, displacement)) => {
@@ -176,9 +186,9 @@ impl Plan {
             }
             None => {
                 let earliest = present.max(begin);
-                let earliest = if self.at_once { number } else { earliest };
+                let earliest = if self.immediate { number } else { earliest };
                 let Some(at) = (earliest..=number).rev().find(|&at| list[at].before.flags == 0) else { return false };
-                self.groups.push(Group::new(access, value, at, number, stretch));
+                self.groups.push(Group::new(access, value, at, number, segment));
                 (self.groups.len() - 1, access.address.displacement)
             }
         };
@@ -207,7 +217,7 @@ impl Plan {
 }
 
 impl Group {
-    fn new(access: &Access, (names, plus): (Names, i64), at: usize, first: usize, stretch: u16) -> Self {
+    fn new(access: &Access, (names, plus): (Names, i64), at: usize, first: usize, segment: u16) -> Self {
         let mut address = access.address;
         if address.is_constant() {
             address.displacement &= !(PAGE - 1);
@@ -217,12 +227,12 @@ impl Group {
             span: 0,
             at,
             first,
-            hot: false,
-            no_stay: false,
-            tally: None,
+            megamorphic: false,
+            no_last_page: false,
+            direct: None,
             advance: None,
             shift: 0,
-            stretch,
+            segment,
             reads: 0,
             writes: 0,
             members: 0,
@@ -264,7 +274,7 @@ impl Group {
     }
 }
 
-/// `keeps_fs`: the base of FS stays what it is. Few blocks ask.
+/// `keeps_fs`: the base of FS stays what it is. Few fragments ask.
 fn can_be_grouped(access: &Access, keeps_fs: &impl Fn() -> bool) -> bool {
     let Address { base, fs, gs, narrow, byte_index, .. } = access.address;
     let plain = access.shape == Shape::Plain && !access.implied && !access.stack;

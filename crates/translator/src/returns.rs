@@ -1,12 +1,12 @@
 //! Calls and returns.
 //!
-//! Problem: a call pushes the program's return address, never one of the cache, so a return is an indirect jump. The processor predicts
-//! returns by a stack of its own, on which only call instructions push; a return that is translated to a jump is guessed by its history
-//! instead, often wrongly.
+//! Problem: a call pushes the program's return address, never one of the cache, so a return is an indirect jump. The
+//! processor predicts returns by a stack of its own, on which only call instructions push; a return that is translated
+//! to a jump is guessed by its history instead, often wrongly.
 //!
-//! Mechanism: calls are calls, and returns returns, though by way of addresses in the cache that the program never sees. A call moves the
-//! address that it has pushed to the thread's table of returns at once, and a return puts it in the place of the program's right before it
-//! pops it:
+//! Mechanism: calls are calls, and returns returns, though by way of addresses in the cache that the program never
+//! sees. A call moves the address that it has pushed to the thread's table of returns at once, and a return puts it in
+//! the place of the program's right before it pops it:
 //!
 //! ```text
 //!   call 1f                            mov  gs:[REGISTERS + 8], rcx
@@ -16,33 +16,37 @@
 //!   push [next, as a constant]                        ret
 //!   jmp  target
 //! ```
-//! Several addresses share an entry of the table, chosen by the bits 3 to 18, so the rest of the address is compared as well, by a tag of 32 bits: the
-//! lower half of the address, turned by 3 bits so that what is known stands lowest, and the upper half added to that. As addresses of programs have 47 bits, what
-//! is added has the place of what is known, and no two addresses of an entry have the same tag. (`pext` would take any bits, but some processors take hundreds
-//! of cycles for it.) An instruction that calls may have been
-//! translated several times, as part of several blocks, each with a site of its own: what is predicted is the site of the one that was
-//! executed, so that is what the table must have, and each call puts it there. All returns of a thread go through [`take_return`]: what there is once is not
-//! in the way of the program's code in the caches.
+//! Several addresses share an entry of the table, chosen by the bits 3 to 18, so the rest of the address is compared as
+//! well, by a tag of 32 bits: the lower half of the address, turned by 3 bits so that what is known stands lowest, and
+//! the upper half added to that. As addresses of programs have 47 bits, what is added has the place of what is known,
+//! and no two addresses of an entry have the same tag. (`pext` would take any bits, but some processors take hundreds
+//! of cycles for it.) An instruction that calls may have been translated several times, as part of several fragments,
+//! each with a site of its own: what is predicted is the site of the one that was executed, so that is what the table
+//! must have, and each call puts it there. All returns of a thread go through [`take_return`]: what there is once is
+//! not in the way of the program's code in the caches.
 //!
-//! The flags are left alone: a program may return into the middle of a function with flags that it restored just before, as Go's
-//! preemption does. No register is dead at a return either, as callers may know what this function leaves alone. The table says where
-//! control goes; the prediction is only a guess, so that it does not matter whether calls and returns are balanced. What is left
-//! below the stack pointer is the address in the cache, where a program cannot expect anything.
+//! The flags are left alone: a program may return into the middle of a function with flags that it restored just
+//! before, as Go's preemption does. No register is dead at a return either, as callers may know what this function
+//! leaves alone. The table says where control goes; the prediction is only a guess, so that it does not matter whether
+//! calls and returns are balanced. What is left below the stack pointer is the address in the cache, where a program
+//! cannot expect anything.
 
-use crate::block::State;
 use crate::emit::{Memory, RCX, RSP};
-use crate::marks::Mark;
-use crate::translate::{Builder, push_mark};
-use crate::{Env, Error, area};
+use crate::fragment::State;
+use crate::translate::{Builder, push_entry};
+use crate::translation_map::MapEntry;
+use crate::{Env, Error, context};
 use core::arch::global_asm;
 use iced_x86::Instruction;
 
 unsafe extern "C" {
-    /// Through `area::RETURN`, as translated returns enter it. A thread that is stopped within must be let go on to the cache.
+    /// Through `context::RETURN`, as translated returns enter it. A thread that is stopped within must be let go on to
+    /// the cache.
     #[link_name = "numalens_take_return"]
     pub fn take_return();
-    /// The instruction of it that writes to the program's stack. If it faults, as natively nothing would, put rax and rdx back from
-    /// `area::SETTLE_SAVED` and rcx from `area::REGISTERS`, take the address off the stack, and go on at `area::RETURN_MISS`.
+    /// The instruction of it that writes to the program's stack. If it faults, as natively nothing would, put rax and
+    /// rdx back from `context::SETTLE_SAVED` and rcx from `context::REGISTERS`, take the address off the stack, and go
+    /// on at `context::RETURN_MISS`.
     #[link_name = "numalens_take_return_writes"]
     pub fn take_return_writes();
     /// The end of it.
@@ -79,17 +83,17 @@ numalens_take_return_writes:
 numalens_take_return_end:
     nop
     "#,
-    ip = const area::RETURN_IP,
-    save = const area::SETTLE_SAVED,
-    tags = const area::RETURN_TAGS,
-    miss = const area::RETURN_MISS,
-    returns = const area::RETURNS,
-    rcx = const area::register(RCX),
+    ip = const context::RETURN_IP,
+    save = const context::SETTLE_SAVED,
+    tags = const context::RETURN_TAGS,
+    miss = const context::RETURN_MISS,
+    returns = const context::RETURNS,
+    rcx = const context::register(RCX),
 );
 
 /// Which entry of the table a return address has: not by its lowest bits, as calls lie apart.
 pub(crate) fn index_of(ip: u64) -> u64 {
-    ip >> 3 & ((1 << area::RETURNS_BITS) - 1)
+    ip >> 3 & ((1 << context::RETURNS_BITS) - 1)
 }
 
 /// What tells it from the others that have the same entry.
@@ -100,13 +104,13 @@ pub(crate) fn tag_of(ip: u64) -> u32 {
 impl<E: Env> Builder<'_, E> {
     /// Pushes the return address of a call to the program's `next`, in a way that has the processor predict the return.
     pub(crate) fn push_return(&mut self, next: u64) -> Result<(), Error> {
-        let under_way = self.hot_marks.last().copied();
+        let under_way = self.hot_map.last().copied();
         let over = self.hot.relative(&[0xe8]);
         self.return_site(next)?;
         let here = self.hot.here();
         self.resolve_hot(over, here)?;
-        if let Some(mark) = under_way {
-            push_mark(&mut self.hot_marks, Mark { offset: self.hot.offset(), state: State::Counted, ..mark });
+        if let Some(entry) = under_way {
+            push_entry(&mut self.hot_map, MapEntry { offset: self.hot.offset(), state: State::Counted, ..entry });
         }
         self.hot.raw(&[0x65, 0x8f, 0x04, 0x25]); // pop gs:[..]
         self.hot.imm32(self.config.return_entry(next) as u32);
@@ -130,22 +134,22 @@ impl<E: Env> Builder<'_, E> {
     pub(crate) fn return_site(&mut self, next: u64) -> Result<(), Error> {
         let instruction = (next - self.start) as u32;
         self.returns_at = Some(self.hot.here());
-        let mark = self.mark(self.hot.offset(), State::Before);
-        push_mark(&mut self.hot_marks, Mark { instruction, state: State::Before, begun: 0, counted: 0, ..mark });
+        let entry = self.map_entry(self.hot.offset(), State::Before);
+        push_entry(&mut self.hot_map, MapEntry { instruction, state: State::Before, begun: 0, counted: 0, ..entry });
         self.leave_to(&[0xe9], next)
     }
 
     /// A return.
     pub(crate) fn give_back(&mut self, instruction: &Instruction) {
-        self.hot.store(RCX, Memory::area(area::register(RCX)));
-        let mark = Mark { saved: 1 << RCX, ..self.mark(self.hot.offset(), State::Counted) };
-        push_mark(&mut self.hot_marks, mark);
-        self.count_pass_on_the_way();
+        self.hot.store(RCX, Memory::context(context::register(RCX)));
+        let entry = MapEntry { saved: 1 << RCX, ..self.map_entry(self.hot.offset(), State::Counted) };
+        push_entry(&mut self.hot_map, entry);
+        self.count_execution_on_the_way();
         self.hot.load(RCX, Memory::base(RSP, 0));
         if instruction.op_count() == 1 {
             self.hot.lea(RSP, Memory::base(RSP, instruction.immediate16().into()));
         }
-        self.hot.jump_area(None, area::RETURN);
+        self.hot.jump_context(None, context::RETURN);
     }
 }
 

@@ -1,21 +1,22 @@
 //! Registers for counting code: which ones it may use, and where the program's values are meanwhile.
 //!
-//! A register that is dead is free. Else one is *spilled*: stored in its slot in the area when it is first needed, and loaded
-//! again only before the program's next use of it, so that several instructions share one store and one load.
+//! A register that is dead is free. Else one is *spilled*: stored in its slot in the context when it is first needed,
+//! and loaded again only before the program's next use of it, so that several instructions share one store and one
+//! load.
 
-use crate::area;
+use crate::context;
 use crate::emit::{Code, Memory, RSP};
 use alloc::vec::Vec;
 
-/// Registers in order of preference: those that functions need not keep first, and rbp last. Where a function is about to
-/// return it is dead, and still what call stacks are unwound by.
+/// Registers in order of preference: those that functions need not keep first, and rbp last. Where a function is about
+/// to return it is dead, and still what call stacks are unwound by.
 const PREFERENCE: [u8; 15] = [11, 10, 9, 8, 7, 6, 2, 1, 0, 3, 12, 13, 14, 15, 5];
 
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     /// Registers whose value stands in their slot.
     pub spilled: u16,
-    /// Registers that each instruction of the block uses in any way.
+    /// Registers that each instruction of the fragment uses in any way.
     pub uses: Vec<u16>,
     /// The instruction that counting code is made for.
     pub current: usize,
@@ -51,7 +52,7 @@ impl Scratch {
     }
 
     fn spill(&mut self, code: &mut Code, register: u8) {
-        code.store(register, Memory::area(area::spill(register)));
+        code.store(register, Memory::context(context::spill(register)));
         self.spilled |= 1 << register;
     }
 
@@ -69,7 +70,7 @@ impl Scratch {
         let mut left = registers;
         while left != 0 {
             let register = left.trailing_zeros() as u8;
-            code.load(register, Memory::area(area::spill(register)));
+            code.load(register, Memory::context(context::spill(register)));
             left &= left - 1;
         }
         self.spilled &= !registers;

@@ -23,26 +23,26 @@ pub struct Site {
 /// A group of sites that are counted together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// How; none: looked up and counted at once.
-    pub stay: Option<Stay>,
+    /// How; none: looked up and counted immediately.
+    pub last_page: Option<LastPageSlot>,
     /// The first of its sites.
     pub first: crate::SiteId,
     /// How many there are, one after the other.
     pub members: u32,
 }
 
-/// What a group is counted by that keeps to a page.
+/// What counts a group that keeps to a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stay {
+pub struct LastPageSlot {
     /// Its record.
-    pub id: crate::StayId,
-    /// The number of the counter of passes that counts its accesses.
-    pub passes: u32,
+    pub id: crate::LastPageId,
+    /// The number of the execution counter that counts its accesses.
+    pub executions: u32,
 }
 
 impl Site {
-    /// The address of a plain operand, from the general registers before its instruction and the base of FS; none where it does not
-    /// follow from those.
+    /// The address of a plain operand, from the general registers before its instruction and the base of FS; none where
+    /// it does not follow from those.
     pub fn effective_address(&self, registers: &[u64; 16], fs_base: u64) -> Option<u64> {
         let Address { base, index, scale, displacement, fs, gs, narrow, byte_index } = self.address;
         if self.shape != Shape::Plain || gs {

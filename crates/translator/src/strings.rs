@@ -1,30 +1,32 @@
-//! Repeated string instructions: told before, where they write, and counted afterwards, by what their registers were and are.
+//! Repeated string instructions: reported before, where they write, and counted afterwards, by what their registers
+//! were and are.
 //!
-//! Compilers copy and clear small structures with them, so most are short: where flags are dead and all lies in pages that are known, nobody is told before,
-//! and a routine in assembly ([`count_string`]) counts. What it leaves goes to [`crate::count::settle`].
+//! Compilers copy and clear small structures with them, so most are short: where flags are dead and all lies in pages
+//! that are known, nothing is reported before, and a routine in assembly ([`count_string`]) counts. What it leaves goes
+//! to [`crate::count::settle`].
 //!
 //! ```text
 //!   lea  r1, [rdi + rcx*size]           } nor downwards
 //!   xor  r1, rdi                        }
 //!   shr  r1, 12                         }
-//!   jnz  tell                           past the page of rdi
+//!   jnz  report                         past the page of rdi
 //!   mov  r1, [shadow + page of rdi]
 //!   cmp  r1d, column of `PageEntry::READ_ONLY`
-//!   jbe  tell                           not known, or about to be written for the first time
+//!   jbe  report                         not known, or about to be written for the first time
 //! ```
 
-use crate::block::State;
 use crate::count::{Operation, What};
 use crate::decode::Decoded;
 use crate::emit::{Memory, RCX, RDI, RSI};
+use crate::fragment::State;
 use crate::instrument::{call_out, describe, load_entry};
 use crate::liveness::Live;
 use crate::translate::Builder;
-use crate::{Env, Error, Site, SiteId, area};
+use crate::{Env, Error, Site, SiteId, context};
 use alloc::vec::Vec;
 use numalens_isa::{Access, Kind};
 
-/// What the routine must know, in the cold half, behind [`crate::stay::descriptor::BACK`].
+/// What the routine must know, in the cold half, behind [`crate::last_page::descriptor::BACK`].
 pub(crate) mod descriptor {
     /// Offsets from GS of the rows of the sites of source and destination; 0: there is none (32 bits each).
     pub const SOURCE: u32 = 8;
@@ -34,7 +36,7 @@ pub(crate) mod descriptor {
 }
 
 unsafe extern "C" {
-    /// Through `area::COUNT_STRING`.
+    /// Through `context::COUNT_STRING`.
     #[link_name = "numalens_count_string"]
     pub fn count_string();
 }
@@ -53,33 +55,34 @@ impl<E: Env> Builder<'_, E> {
         if let Some(&site) = sites.last().filter(|_| what.destination && what.kind != Kind::Read) {
             self.ahead_of_string(&what, site, one.before)?;
             self.scratch.restore(&mut self.hot, one.usage.reads);
-            self.mark_hot(State::Before);
+            self.map_hot(State::Before);
         }
         self.before_string(&what, &sites);
-        self.mark_hot(State::String);
+        self.map_hot(State::String);
         self.hot.copy(code, one.length);
         self.counted = sites.len() as u8;
-        self.mark_hot(State::Counting);
+        self.map_hot(State::Counting);
         self.scratch.current += 1;
         self.after_string(&what, &sites, one.before)
     }
 
-    /// Whether `what` is done in place where it can be: flags are dead, also behind it, as instructions that write leave them alone.
+    /// Whether `what` is done in place where it can be: flags are dead, also behind it, as instructions that write
+    /// leave them alone.
     fn is_simple(&self, what: &What, live: Live) -> bool {
         let writes = !what.destination || what.kind == Kind::Write;
         live.flags == 0 && writes && !what.narrow && !what.has_fs && !self.config.each
     }
 
-    /// Tells of a repeated string instruction that writes, before it.
+    /// Reports a repeated string instruction that writes, before it.
     fn ahead_of_string(&mut self, what: &What, site: SiteId, live: Live) -> Result<(), Error> {
         let r1 = self.scratch.pick(&mut self.hot, live.registers, 1 << RCX | 1 << RSI | 1 << RDI);
-        self.mark_spilled();
-        let ahead = What { ahead: true, ..*what };
+        self.map_spilled();
+        let before = What { before: true, ..*what };
         if !self.is_simple(what, live) {
-            return self.call_out_inline(&ahead, site, &[RCX, RDI], r1);
+            return self.call_out_inline(&before, site, &[RCX, RDI], r1);
         }
         let end = |index| Memory::Flat { base: Some(RDI), index: Some(index), scale: what.size, displacement: 0 };
-        let mut tell = Vec::with_capacity(4);
+        let mut report = Vec::with_capacity(4);
         for downwards in [false, true] {
             if downwards {
                 self.hot.move64(r1, RCX);
@@ -88,30 +91,31 @@ impl<E: Env> Builder<'_, E> {
             self.hot.lea(r1, end(if downwards { r1 } else { RCX }));
             self.hot.registers(true, &[0x33], r1, RDI); // xor
             self.hot.shift_right(r1, 12);
-            tell.push(self.hot.relative(&[0x0f, 0x85])); // jnz
+            report.push(self.hot.relative(&[0x0f, 0x85])); // jnz
         }
         // Nothing may be done at an address that is none: the table has no entry for it.
         self.hot.move64(r1, RDI);
         self.hot.shift_right(r1, 47);
-        tell.push(self.hot.relative(&[0x0f, 0x85])); // jnz
+        report.push(self.hot.relative(&[0x0f, 0x85])); // jnz
         self.hot.move64(r1, RDI);
         self.hot.shift_right(r1, 12);
         load_entry(&mut self.hot, self.config.shadow, r1);
         self.hot.compare_half(r1, self.config.read_only());
-        tell.push(self.hot.relative(&[0x0f, 0x86])); // jbe
+        report.push(self.hot.relative(&[0x0f, 0x86])); // jbe
         let back = self.hot.here();
-        for field in tell {
+        for field in report {
             self.resolve_hot(field, self.cold.here())?;
         }
-        self.mark_cold(State::Before);
-        call_out(&mut self.cold, &ahead, &[site], &[(0, RCX), (1, RDI)], r1);
+        self.map_cold(State::Before);
+        call_out(&mut self.cold, &before, &[site], &[(0, RCX), (1, RDI)], r1);
         self.return_to(r1, back)
     }
 
-    /// Remembers rcx, rsi and rdi before a repeated string instruction, and what it is, so that it can be counted when it is stopped.
+    /// Remembers rcx, rsi and rdi before a repeated string instruction, and what it is, so that it can be counted when
+    /// it is stopped.
     fn before_string(&mut self, what: &What, sites: &[SiteId]) {
         for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
-            self.hot.store(register, Memory::area(area::STRING_BEFORE + 8 * number as u32));
+            self.hot.store(register, Memory::context(context::STRING_BEFORE + 8 * number as u32));
         }
         describe(&mut self.hot, what, sites);
     }
@@ -120,14 +124,14 @@ impl<E: Env> Builder<'_, E> {
     fn after_string(&mut self, what: &What, sites: &[SiteId], live: Live) -> Result<(), Error> {
         let avoid = 1 << RCX | 1 << RSI | 1 << RDI;
         let r1 = self.scratch.pick(&mut self.hot, u16::MAX, avoid);
-        self.mark_spilled();
+        self.map_spilled();
         for (number, register) in [RCX, RSI, RDI].into_iter().enumerate() {
-            self.hot.store(register, Memory::area(area::COUNT_ARGUMENTS + 8 * number as u32));
+            self.hot.store(register, Memory::context(context::COUNT_ARGUMENTS + 8 * number as u32));
         }
         if self.is_simple(what, live) {
             let field = self.hot.load_address(r1);
-            self.hot.store(r1, Memory::area(area::COUNT_ARGUMENTS + 24));
-            self.hot.jump_area(None, area::COUNT_STRING);
+            self.hot.store(r1, Memory::context(context::COUNT_ARGUMENTS + 24));
+            self.hot.jump_context(None, context::COUNT_STRING);
             let back = self.hot.here();
             self.cold.align(8, 0xcc);
             self.resolve_hot(field, self.cold.here())?;
@@ -141,9 +145,9 @@ impl<E: Env> Builder<'_, E> {
         }
         if what.has_fs {
             self.hot.read_fs(r1);
-            self.hot.store(r1, Memory::area(area::COUNT_ARGUMENTS + 24));
+            self.hot.store(r1, Memory::context(context::COUNT_ARGUMENTS + 24));
         } else {
-            self.hot.store_constant(area::COUNT_ARGUMENTS + 24, 0);
+            self.hot.store_constant(context::COUNT_ARGUMENTS + 24, 0);
         }
         self.leave_to_count(r1)
     }

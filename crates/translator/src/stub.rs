@@ -1,23 +1,23 @@
-//! Where the checks of groups ([`crate::stay`], [`crate::hot`], [`crate::lap`]) go that find another page: stubs in the cold half, and beside each
-//! what [`crate::settle_stay`] must know of its group.
+//! Where the checks of groups ([`crate::last_page`], [`crate::megamorphic`], [`crate::hoisted`]) go that find another
+//! page: stubs in the cold half, and beside each what [`crate::settle_last_page`] must know of its group.
 
-use crate::block::State;
 use crate::count::kind_bits;
 use crate::emit::{Field, Memory, RAX};
+use crate::fragment::State;
 use crate::instrument::{count_in_page, in_row, load_entry};
+use crate::last_page::{LastPage, Place, operand};
 use crate::plan::Group;
-use crate::stay::{Place, Record, operand};
 use crate::translate::Builder;
-use crate::{Env, Error, area};
+use crate::{Env, Error, context};
 use numalens_isa::Kind;
 
 impl<E: Env> Builder<'_, E> {
-    /// Where a group goes whose page is another: counts at once if it is hot, settles otherwise.
+    /// Where a group goes whose page is another: counts immediately if it is megamorphic, settles otherwise.
     pub(crate) fn stub(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
-        let hot = Memory::area(place.stay + Record::HOT);
-        self.mark_cold(State::Counting);
-        self.cold.compare_area(false, place.stay + Record::HOT, 0);
-        let cool = self.cold.relative(&[0x0f, 0x84]);
+        let class = Memory::context(place.record + LastPage::CLASS);
+        self.map_cold(State::Counting);
+        self.cold.compare_context(false, place.record + LastPage::CLASS, 0);
+        let by_page = self.cold.relative(&[0x0f, 0x84]);
         operand(&mut self.cold, r1, group);
         let across = (group.span > 0).then(|| {
             // Across the end of the page is where bits 12 and up change by adding the span.
@@ -31,7 +31,7 @@ impl<E: Env> Builder<'_, E> {
         self.cold.shift_right(r1, 12);
         load_entry(&mut self.cold, self.config.shadow, r1);
         self.cold.increment_register(r1);
-        self.cold.memory(false, &[0x3b], r1, hot); // cmp r1d, gs:[hot]
+        self.cold.memory(false, &[0x3b], r1, class); // cmp r1d, gs:[class]
         let other = self.cold.relative(&[0x0f, 0x85]);
         self.count_page_cold(r1, group);
         let field = self.cold.relative(&[0xe9]);
@@ -39,11 +39,11 @@ impl<E: Env> Builder<'_, E> {
 
         let here = self.cold.here();
         self.resolve_cold(other, here)?;
-        self.other_class(group, place, r1, [Some(cool), across], back)
+        self.other_class(group, place, r1, [Some(by_page), across], back)
     }
 
-    /// What follows where a hot group has met another class than that of its stay, with the entry of its page, plus 1, in `r1`. `settle`: jumps that
-    /// go on where the stay is settled.
+    /// What follows where a megamorphic group has met another class than that of its record, with the entry of its
+    /// page, plus 1, in `r1`. `settle`: jumps that go on where the record is settled.
     pub(crate) fn other_class(
         &mut self,
         group: &Group,
@@ -52,7 +52,7 @@ impl<E: Env> Builder<'_, E> {
         settle: [Option<Field>; 2],
         back: u64,
     ) -> Result<(), Error> {
-        self.mark_cold(State::Counting);
+        self.map_cold(State::Counting);
         let unknown = match group.writes {
             0 => {
                 self.cold.registers(false, &[0x83], 7, r1); // cmp r1d, 1
@@ -64,7 +64,7 @@ impl<E: Env> Builder<'_, E> {
                 self.cold.relative(&[0x0f, 0x86]) // jbe
             }
         };
-        self.cold.compare_area(false, place.stay + Record::HOT, 0xff);
+        self.cold.compare_context(false, place.record + LastPage::CLASS, 0xff);
         let by_class = self.cold.relative(&[0x0f, 0x85]);
         self.cold.increment(in_row(r1, place.row - 1));
         self.count_page_cold(r1, group);
@@ -77,13 +77,14 @@ impl<E: Env> Builder<'_, E> {
         self.settle_from(group, place, r1, back)
     }
 
-    /// Has the stay of a group settled, from the cold half.
+    /// Has the last page of a group settled, from the cold half.
     pub(crate) fn settle_from(&mut self, group: &Group, place: &Place, r1: u8, back: u64) -> Result<(), Error> {
-        let field = self.call_for_group(group, r1, area::SETTLE);
+        let field = self.call_for_group(group, r1, context::SETTLE);
         self.describe_group(group, place, [Some(field), None, None], back)
     }
 
-    /// Calls a routine for a group, from the cold half; `r1` is lost. Where the address of its descriptor is to be filled in.
+    /// Calls a routine for a group, from the cold half; `r1` is lost. Where the address of its descriptor is to be
+    /// filled in.
     pub(crate) fn call_for_group(&mut self, group: &Group, r1: u8, routine: u32) -> Field {
         operand(&mut self.cold, r1, group);
         self.call_with_operand(r1, routine)
@@ -91,10 +92,10 @@ impl<E: Env> Builder<'_, E> {
 
     /// The same, with the lowest operand in `r1` already.
     pub(crate) fn call_with_operand(&mut self, r1: u8, routine: u32) -> Field {
-        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS));
+        self.cold.store(r1, Memory::context(context::COUNT_ARGUMENTS));
         let field = self.cold.load_address(r1);
-        self.cold.store(r1, Memory::area(area::COUNT_ARGUMENTS + 8));
-        self.cold.jump_area(None, routine);
+        self.cold.store(r1, Memory::context(context::COUNT_ARGUMENTS + 8));
+        self.cold.jump_context(None, routine);
         field
     }
 
@@ -103,15 +104,15 @@ impl<E: Env> Builder<'_, E> {
     }
 
     pub(crate) fn constant_stub(&mut self, group: &Group, place: &Place, back: u64) -> Result<(), Error> {
-        self.mark_cold(State::Counting);
-        let save = Memory::area(area::SETTLE_SAVED);
+        self.map_cold(State::Counting);
+        let save = Memory::context(context::SETTLE_SAVED);
         self.cold.store(RAX, save);
         self.cold.constant(RAX, group.address.displacement as u64);
-        self.cold.store(RAX, Memory::area(area::COUNT_ARGUMENTS));
+        self.cold.store(RAX, Memory::context(context::COUNT_ARGUMENTS));
         let field = self.cold.load_address(RAX);
-        self.cold.store(RAX, Memory::area(area::COUNT_ARGUMENTS + 8));
+        self.cold.store(RAX, Memory::context(context::COUNT_ARGUMENTS + 8));
         self.cold.load(RAX, save);
-        self.cold.jump_area(None, area::SETTLE);
+        self.cold.jump_context(None, context::SETTLE);
         self.describe_group(group, place, [Some(field), None, None], back)
     }
 
@@ -128,7 +129,7 @@ impl<E: Env> Builder<'_, E> {
             self.resolve_cold(field, here)?;
         }
         self.cold.imm64(back);
-        for word in [place.stay, place.passes, place.row, place.first_row, place.first.0] {
+        for word in [place.record, place.executions, place.row, place.first_row, place.first.0] {
             self.cold.imm32(word);
         }
         self.cold.raw(&(group.span as u16).to_le_bytes());

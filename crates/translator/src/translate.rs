@@ -1,24 +1,26 @@
-//! From the program's code at an address to a block.
+//! From the program's code at an address to a fragment.
 //!
-//! Three passes: decode up to the end of the block, find what is live before each instruction, write the code. The writer
-//! keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all back before
-//! control leaves the block.
+//! Three passes: decode up to the end of the fragment, find what is live before each instruction, write the code. The
+//! writer keeps the program's registers in place except for those that [`crate::scratch`] has spilled, and puts all
+//! back before control leaves the fragment.
 
-use crate::block::{Ahead, Block, Drafts, Exit, ExitKind, Rare, State};
 use crate::decode::{Decoded, LONGEST, Source, decode, find_live, is_loop};
-use crate::due::Due;
+use crate::derived::DerivedCount;
 use crate::emit::{Code, Field, Memory, RAX, RCX, RSP};
 use crate::far::{FarReturn, is_old_call, is_privileged};
 use crate::fetch::{self, Piece, Planned};
-use crate::kept::Kept;
-use crate::lap::Lap;
+use crate::fragment::{Ahead, Drafts, Exit, ExitKind, Fragment, Rare, State};
+use crate::hoisted::LoopBody;
 use crate::links::Chain;
 use crate::liveness::Liveness;
-use crate::marks::Mark;
+use crate::metadata::FragmentMetadata;
 use crate::plan::{Plan, sets_fs_base};
 use crate::scratch::Scratch;
-use crate::warm::free_register;
-use crate::{BlockId, Changes, Config, Env, Error, ExitId, Question, Room, Scheme, Shape, Site, SiteId, StayId, area};
+use crate::tier_up::free_register;
+use crate::translation_map::MapEntry;
+use crate::{
+    Changes, Config, CpuQuery, Env, Error, ExitId, FragmentId, LastPageId, Room, Scheme, Shape, Site, SiteId, context,
+};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
@@ -29,33 +31,33 @@ use numalens_isa::{Access, is_request};
 /// Numbers given so far.
 #[derive(Debug, Default)]
 pub(crate) struct Numbers {
-    pub stays: u32,
-    pub passes: u32,
-    pub tallies: u32,
+    pub last_pages: u32,
+    pub executions: u32,
+    pub direct: u32,
 }
 
-/// What is kept from block to block.
+/// What is kept from fragment to fragment.
 pub(crate) struct Tools {
     pub source: Source,
     pub liveness: Liveness,
     pub plan: Plan,
-    pub stretches: Vec<Planned>,
-    /// Of the block that was made last, both halves of its code among it.
+    pub segments: Vec<Planned>,
+    /// Of the fragment that was made last, both halves of its code among it.
     pub drafts: Drafts,
     pub numbers: Numbers,
-    /// Instructions of the program whose groups are hot.
-    pub hot: HashSet<u64>,
+    /// Instructions of the program whose groups are megamorphic.
+    pub megamorphic: HashSet<u64>,
     /// Those of them whose classes change too often as well.
     pub any_class: HashSet<u64>,
-    /// And those that have no tally.
-    pub no_tally: HashSet<u64>,
-    /// Blocks that are loops of few passes, each time that they are entered.
+    /// And those that have no direct table.
+    pub no_direct: HashSet<u64>,
+    /// Fragments that are loops of few iterations, each time that they are entered.
     pub short: HashSet<u64>,
-    /// Blocks that have had many passes altogether.
+    /// Fragments that have had many iterations altogether.
     pub long: HashSet<u64>,
 }
 
-/// A block in the making.
+/// A fragment in the making.
 pub(crate) struct Builder<'a, E: Env> {
     pub config: &'a Config,
     pub env: &'a mut E,
@@ -65,8 +67,8 @@ pub(crate) struct Builder<'a, E: Env> {
     pub start: u64,
     pub first_exit: ExitId,
     pub exits: Vec<Exit>,
-    pub hot_marks: Vec<Mark>,
-    pub cold_marks: Vec<Mark>,
+    pub hot_map: Vec<MapEntry>,
+    pub cold_map: Vec<MapEntry>,
     /// Room to pack both in.
     pub packed: Vec<u8>,
     pub sites: Vec<SiteId>,
@@ -81,45 +83,47 @@ pub(crate) struct Builder<'a, E: Env> {
     pub ahead: Vec<Ahead>,
     /// Sites that are counted by themselves, once whenever their instruction (by its offset) is executed.
     pub once: Vec<(u32, SiteId)>,
-    /// Stretches and their counters of passes.
-    pub counted_stretches: Vec<(u16, u32)>,
-    /// A stretch whose pass is counted when the block is left, and the offset of its counter from GS.
+    /// Segments and their execution counters.
+    pub counted_segments: Vec<(u16, u32)>,
+    /// A segment whose execution is counted when the fragment is left, and the offset of its counter from GS.
     pub count_on_the_way: Option<(u16, u32)>,
-    /// The stretch whose passes are counted by the counter `passes`.
-    pub stretch: Option<u16>,
-    pub passes: u32,
-    /// The same plus 1, once they are counted in this pass.
+    /// The segment whose executions are counted by the counter `executions`.
+    pub segment: Option<u16>,
+    pub executions: u32,
+    /// The same plus 1, once they are counted in this execution.
     pub begun: u16,
     /// Groups checked so far.
     pub checked: u16,
-    /// Where the block goes back to its start.
+    /// Where the fragment goes back to its start.
     pub loop_start: Option<u64>,
-    /// How passes follow from the lead of the loop, and where in the hot half that ends.
-    pub due: Option<(Due, u32)>,
-    /// The records of the limits of stretches.
-    pub limits: Vec<(u16, StayId)>,
-    /// The stretches, now that it is known what counts them.
+    /// How executions follow from the induction variable of the loop, and where in the hot half that ends.
+    pub derived: Option<(DerivedCount, u32)>,
+    /// The records of the page limits of segments.
+    pub page_limits: Vec<(u16, LastPageId)>,
+    /// The segments, now that it is known what counts them.
     pub pieces: Vec<Piece>,
     /// The exit that goes back.
     pub goes_back: Option<ExitId>,
-    /// Where a return comes from the call that ends the block.
+    /// Where a return comes from the call that ends the fragment.
     pub returns_at: Option<u64>,
-    /// The block begins by comparing its code.
+    /// The fragment begins by comparing its code.
     pub compares: bool,
 }
 
-/// Translates the block at `ip` into `room`. The block's code is complete but not yet placed. None, where the block shows that others were translated
-/// in a wrong belief ([`crate::convention`]): they are to be given up, and then this is to be translated.
+/// Translates the fragment at `ip` into `room`. The fragment's code is complete but not yet placed. None, where the
+/// fragment shows that others were translated in a wrong belief ([`crate::flags_abi`]): they are to be invalidated, and
+/// then this is to be translated.
 pub(crate) fn translate(
     config: &Config,
     tools: &mut Tools,
     env: &mut impl Env,
     room: &Room,
-    known: &HashMap<u64, BlockId>,
+    known: &HashMap<u64, FragmentId>,
     ip: u64,
     first_exit: ExitId,
-) -> Result<Option<Block>, Error> {
-    let Tools { source, liveness, plan, stretches, drafts, numbers, hot, any_class, no_tally, short, long } = tools;
+) -> Result<Option<Fragment>, Error> {
+    let Tools { source, liveness, plan, segments, drafts, numbers, megamorphic, any_class, no_direct, short, long } =
+        tools;
     let as_it_is = Config { count: false, ..*config };
     let config = if env.is_counted(ip) { config } else { &as_it_is };
     decode(config, env, known, ip, liveness, source)?;
@@ -132,33 +136,33 @@ pub(crate) fn translate(
     let in_loop = is_loop(ip, list);
     let may_be_short = config.scheme == Scheme::LongLoops && in_loop && !long.contains(&ip);
     find_live(list, liveness, env, end, changes, in_loop && !may_be_short);
-    let warming = if may_be_short { free_register(list) } else { None };
-    if may_be_short && warming.is_none() {
+    let tier_up = if may_be_short { free_register(list) } else { None };
+    if may_be_short && tier_up.is_none() {
         find_live(list, liveness, env, end, changes, true);
     }
     if config.count && config.scheme != Scheme::Flat && !config.each {
-        let stays = config.scheme == Scheme::Stays || in_loop && warming.is_none() || long.contains(&ip);
-        plan.make(list, accesses, !stays, [hot, any_class]);
+        let last_pages = config.scheme == Scheme::LastPage || in_loop && tier_up.is_none() || long.contains(&ip);
+        plan.make(list, accesses, !last_pages, [megamorphic, any_class]);
         if in_loop {
-            plan.tally(config, numbers, no_tally);
+            plan.direct(config, numbers, no_direct);
         }
-        // Limits take room that stays may need.
-        let roomy = numbers.stays < config.most_sites / 2;
-        let wanted = !plan.at_once && changes == Changes::Never && roomy && !short.contains(&ip);
-        if wanted && let Some(lap) = Lap::of(list) {
-            plan.advance(list, &lap);
+        // Page limits take room that last pages may need.
+        let roomy = numbers.last_pages < config.most_sites / 2;
+        let wanted = !plan.immediate && changes == Changes::Never && roomy && !short.contains(&ip);
+        if wanted && let Some(body) = LoopBody::of(list) {
+            plan.advance(list, &body);
         }
         plan.sort();
     } else {
         plan.clear();
     }
-    stretches.clear();
+    segments.clear();
     if config.code && config.count {
-        fetch::stretches(list, accesses, plan, stretches);
+        fetch::segments(list, accesses, plan, segments);
     }
     let mut builder = Builder::new(config, env, room, (ip, first_exit), (plan, accesses), drafts.take(), numbers);
     builder.scratch.uses.extend(list.iter().map(|one| one.usage.reads | one.usage.kills));
-    builder.mark_hot(State::Before);
+    builder.map_hot(State::Before);
     builder.compares = changes == Changes::Silently;
     if builder.compares {
         builder.compare_code(bytes)?;
@@ -166,16 +170,16 @@ pub(crate) fn translate(
     if builder.env.is_watched(ip) {
         builder.reached()?;
     }
-    if let Some(register) = warming.filter(|_| !plan.groups.is_empty()) {
-        builder.count_until_long(register)?;
+    if let Some(register) = tier_up.filter(|_| !plan.groups.is_empty()) {
+        builder.count_until_tier_up(register)?;
     }
     builder.begin_loop(list.first().map_or(u16::MAX, |one| one.before.registers))?;
     let mut closed = false;
     for (number, one) in list.iter().enumerate() {
         let at = (one.instruction.ip() - ip) as usize;
         builder.begin(number, one);
-        builder.end_due(number, one.before.registers);
-        builder.count_pass(stretches, number, one)?;
+        builder.end_derived(number, one.before.registers);
+        builder.count_execution(segments, number, one)?;
         builder.check_groups(number, one.before.registers)?;
         closed = builder.instruction(number, one, &bytes[at..])?;
         if one.instruction.flow_control() == FlowControl::ConditionalBranch {
@@ -185,18 +189,18 @@ pub(crate) fn translate(
     if !closed {
         builder.current = (end - ip) as u32;
         builder.counted = 0;
-        builder.mark_hot(State::Before);
-        builder.end_due(list.len(), list.last().map_or(u16::MAX, |one| one.before.registers));
+        builder.map_hot(State::Before);
+        builder.end_derived(list.len(), list.last().map_or(u16::MAX, |one| one.before.registers));
         builder.scratch.restore(&mut builder.hot, u16::MAX);
         builder.leave_to(&[0xe9], end)?;
     }
-    builder.tell_stretches(list, stretches);
-    let block;
-    (block, *drafts) = builder.finish(end)?;
-    Ok(Some(block))
+    builder.register_segments(list, segments);
+    let fragment;
+    (fragment, *drafts) = builder.finish(end)?;
+    Ok(Some(fragment))
 }
 
-/// A block without instructions: where returns to `ip` come that no call was translated for.
+/// A fragment without instructions: where returns to `ip` come that no call was translated for.
 pub(crate) fn relay(
     config: &Config,
     tools: &mut Tools,
@@ -204,14 +208,14 @@ pub(crate) fn relay(
     room: &Room,
     ip: u64,
     first_exit: ExitId,
-) -> Result<Block, Error> {
+) -> Result<Fragment, Error> {
     let Tools { plan, drafts, numbers, .. } = tools;
     plan.clear();
     let mut builder = Builder::new(config, env, room, (ip, first_exit), (plan, &[]), drafts.take(), numbers);
     builder.return_site(ip)?;
-    let block;
-    (block, *drafts) = builder.finish(ip)?;
-    Ok(block)
+    let fragment;
+    (fragment, *drafts) = builder.finish(ip)?;
+    Ok(fragment)
 }
 
 impl<'a, E: Env> Builder<'a, E> {
@@ -224,8 +228,8 @@ impl<'a, E: Env> Builder<'a, E> {
         drafts: Drafts,
         numbers: &'a mut Numbers,
     ) -> Self {
-        let Drafts { hot, cold, hot_marks, cold_marks, packed, exits, sites, site_instructions, ahead, .. } = drafts;
-        let Drafts { uses, once, counted_stretches, limits, pieces, .. } = drafts;
+        let Drafts { hot, cold, hot_map, cold_map, packed, exits, sites, site_instructions, ahead, .. } = drafts;
+        let Drafts { uses, once, counted_segments, page_limits, pieces, .. } = drafts;
         Builder {
             config,
             env,
@@ -235,8 +239,8 @@ impl<'a, E: Env> Builder<'a, E> {
             start,
             first_exit,
             exits,
-            hot_marks,
-            cold_marks,
+            hot_map,
+            cold_map,
             packed,
             sites,
             site_instructions,
@@ -247,15 +251,15 @@ impl<'a, E: Env> Builder<'a, E> {
             numbers,
             ahead,
             once,
-            counted_stretches,
+            counted_segments,
             count_on_the_way: None,
-            stretch: None,
-            passes: 0,
+            segment: None,
+            executions: 0,
             begun: 0,
             checked: 0,
             loop_start: None,
-            due: None,
-            limits,
+            derived: None,
+            page_limits,
             pieces,
             goes_back: None,
             returns_at: None,
@@ -265,27 +269,27 @@ impl<'a, E: Env> Builder<'a, E> {
 }
 
 impl<E: Env> Builder<'_, E> {
-    /// The block, and the code of its halves among the rest of what it was made in.
-    fn finish(mut self, end: u64) -> Result<(Block, Drafts), Error> {
+    /// The fragment, and the code of its halves among the rest of what it was made in.
+    fn finish(mut self, end: u64) -> Result<(Fragment, Drafts), Error> {
         let (hot_length, cold_length) = (self.hot.offset(), self.cold.offset());
         let (ip, hot, target) = (self.start, self.hot.base, self.cold.base);
         let cold = i32::try_from(target.wrapping_sub(hot) as i64).map_err(|_| Error::OutOfReach { ip, target })?;
         self.hot.align(8, 0xcc);
         self.cold.align(8, 0xcc);
-        self.ahead.sort_by_key(|one| (one.stretch, one.instruction));
+        self.ahead.sort_by_key(|one| (one.segment, one.instruction));
         let rare = Rare {
             sites: self.sites[..].into(),
             site_instructions: self.site_instructions[..].into(),
             steps: if self.plan.needs_steps { self.plan.steps[..].into() } else { Box::default() },
             loop_start: self.loop_start,
-            due: self.due,
+            derived: self.derived,
         };
         let has_rare = !rare.sites.is_empty() || !rare.steps.is_empty() || rare.loop_start.is_some();
         let mut drafts = Drafts {
             hot: self.hot.bytes,
             cold: self.cold.bytes,
-            hot_marks: self.hot_marks,
-            cold_marks: self.cold_marks,
+            hot_map: self.hot_map,
+            cold_map: self.cold_map,
             packed: self.packed,
             exits: self.exits,
             goes_back: self.goes_back,
@@ -294,14 +298,14 @@ impl<E: Env> Builder<'_, E> {
             ahead: self.ahead,
             uses: self.scratch.uses,
             once: self.once,
-            counted_stretches: self.counted_stretches,
-            limits: self.limits,
+            counted_segments: self.counted_segments,
+            page_limits: self.page_limits,
             pieces: self.pieces,
         };
-        let block = Block {
+        let fragment = Fragment {
             ip,
             hot,
-            kept: Kept::pack(&mut drafts, ip, hot, target),
+            metadata: FragmentMetadata::pack(&mut drafts, ip, hot, target),
             rare: has_rare.then(|| Box::new(rare)),
             landing: None,
             returns_at: self.returns_at.and_then(|at| NonZeroU32::new((at - hot) as u32 + 1)),
@@ -314,7 +318,7 @@ impl<E: Env> Builder<'_, E> {
             compares: self.compares,
             dead: false,
         };
-        Ok((block, drafts))
+        Ok((fragment, drafts))
     }
 
     fn begin(&mut self, number: usize, one: &Decoded) {
@@ -323,7 +327,7 @@ impl<E: Env> Builder<'_, E> {
         self.scratch.spilled &= one.before.registers;
         self.current = (one.instruction.ip() - self.start) as u32;
         self.counted = 0;
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
     }
 
     pub(crate) fn new_site(&mut self, site: &Site) -> Result<SiteId, Error> {
@@ -333,9 +337,9 @@ impl<E: Env> Builder<'_, E> {
         Ok(id)
     }
 
-    pub(crate) fn mark(&self, offset: u32, state: State) -> Mark {
+    pub(crate) fn map_entry(&self, offset: u32, state: State) -> MapEntry {
         let state = if state == State::Before && self.counted > 0 { State::Counting } else { state };
-        Mark {
+        MapEntry {
             offset,
             instruction: self.current,
             spilled: self.scratch.spilled,
@@ -348,21 +352,21 @@ impl<E: Env> Builder<'_, E> {
     }
 
     #[inline(never)]
-    pub(crate) fn mark_hot(&mut self, state: State) {
-        let mark = self.mark(self.hot.offset(), state);
-        push_mark(&mut self.hot_marks, mark);
+    pub(crate) fn map_hot(&mut self, state: State) {
+        let entry = self.map_entry(self.hot.offset(), state);
+        push_entry(&mut self.hot_map, entry);
     }
 
     /// The same state with other registers spilled.
-    pub(crate) fn mark_spilled(&mut self) {
-        let state = self.hot_marks.last().map_or(State::Before, |mark| mark.state);
-        self.mark_hot(state);
+    pub(crate) fn map_spilled(&mut self) {
+        let state = self.hot_map.last().map_or(State::Before, |entry| entry.state);
+        self.map_hot(state);
     }
 
     #[inline(never)]
-    pub(crate) fn mark_cold(&mut self, state: State) {
-        let mark = self.mark(self.cold.offset(), state);
-        push_mark(&mut self.cold_marks, mark);
+    pub(crate) fn map_cold(&mut self, state: State) {
+        let entry = self.map_entry(self.cold.offset(), state);
+        push_entry(&mut self.cold_map, entry);
     }
 
     pub(crate) fn resolve_hot(&mut self, field: Field, target: u64) -> Result<(), Error> {
@@ -375,7 +379,8 @@ impl<E: Env> Builder<'_, E> {
         if ok { Ok(()) } else { Err(Error::OutOfReach { ip: self.start, target }) }
     }
 
-    /// Writes one instruction of the program, which `code` begins with, with its counting. `true`: control does not go on after it.
+    /// Writes one instruction of the program, which `code` begins with, with its counting. `true`: control does not go
+    /// on after it.
     fn instruction(&mut self, number: usize, one: &Decoded, code: &[u8]) -> Result<bool, Error> {
         let instruction = &one.instruction;
         if instruction.is_invalid() {
@@ -395,7 +400,7 @@ impl<E: Env> Builder<'_, E> {
         // What the instruction itself looks at, and with it what addresses are computed from, must be in place.
         let needs = list.iter().fold(one.usage.reads, |set, access| set | access.address.registers(access.shape));
         self.scratch.restore(&mut self.hot, needs);
-        self.mark_hot(State::Before);
+        self.map_hot(State::Before);
         if list.first().is_some_and(|access| access.shape == Shape::String) {
             self.string(one, code, list)?;
             return Ok(false);
@@ -407,14 +412,14 @@ impl<E: Env> Builder<'_, E> {
             }
             self.count_access(instruction, access, one.before)?;
             self.counted = self.counted.saturating_add(1);
-            self.mark_hot(State::Counting);
+            self.map_hot(State::Counting);
             self.scratch.restore(&mut self.hot, needs);
         }
         if one.leaves {
             self.scratch.restore(&mut self.hot, u16::MAX);
         }
         // With nothing counted here, the thread still stands before the instruction.
-        self.mark_hot(if self.counted == 0 { State::Before } else { State::Counted });
+        self.map_hot(if self.counted == 0 { State::Before } else { State::Counted });
         let closed = self.original(one, code)?;
         self.scratch.spilled &= !one.usage.kills;
         if sets_fs_base(instruction) {
@@ -426,11 +431,11 @@ impl<E: Env> Builder<'_, E> {
     /// Behind an instruction that has changed the base of FS: a thread that stops here goes on to the next one first.
     fn note_fs_base(&mut self) {
         self.counted = self.counted.max(1);
-        self.mark_hot(State::Counted);
+        self.map_hot(State::Counted);
         let register = self.scratch.pick(&mut self.hot, u16::MAX, 0);
-        self.mark_hot(State::Counted);
+        self.map_hot(State::Counted);
         self.hot.read_fs(register);
-        self.hot.store(register, Memory::area(area::FS_BASE));
+        self.hot.store(register, Memory::context(context::FS_BASE));
     }
 
     /// The instruction itself.
@@ -447,13 +452,14 @@ impl<E: Env> Builder<'_, E> {
             _ if is_old_call(instruction) => self.old_system_call(next, &code[..one.length])?,
             _ if let Some(how) = FarReturn::of(instruction) => self.hand_over(ExitKind::Returns(how))?,
             _ if is_request(instruction) => self.hand_over(ExitKind::Request)?,
-            _ if let Some(question) = Question::of(self.config, instruction) => {
-                self.hand_over(ExitKind::Asks(question))?;
+            _ if let Some(query) = CpuQuery::of(self.config, instruction) => {
+                self.hand_over(ExitKind::CpuQuery(query))?;
             }
             _ if instruction.mnemonic() == Mnemonic::Xbegin => {
-                // A transaction that always aborts, for no particular reason: allowed, and what follows is the program's other path.
+                // A transaction that always aborts, for no particular reason: allowed, and what follows is the
+                // program's other path.
                 self.hot.constant(RAX, 0);
-                self.mark_hot(State::Counted);
+                self.map_hot(State::Counted);
                 self.leave_to(&[0xe9], instruction.near_branch64())?;
             }
             _ if self.config.own_processor && is_own(instruction.mnemonic()) => {
@@ -468,7 +474,7 @@ impl<E: Env> Builder<'_, E> {
                 self.copy(one, code)?;
                 self.current = (next - self.start) as u32;
                 self.counted = 0;
-                self.mark_hot(State::Before);
+                self.map_hot(State::Before);
                 self.leave_to(&[0xe9], next)?;
             }
             FlowControl::ConditionalBranch => {
@@ -504,12 +510,12 @@ impl<E: Env> Builder<'_, E> {
             self.hot.raw(&code[at + 4..]);
             return Ok(());
         }
-        // Too far, or relative to eip: through a register. One of the lower eight, so that no prefix changes; the operand has
-        // room for it, as its ModRM byte is followed by 32 bits of displacement either way.
+        // Too far, or relative to eip: through a register. One of the lower eight, so that no prefix changes; the
+        // operand has room for it, as its ModRM byte is followed by 32 bits of displacement either way.
         let used = one.usage.reads | one.usage.kills;
         let low = 0xff & !(1 << RSP);
         let register = self.scratch.pick(&mut self.hot, one.before.registers, used | !low);
-        self.mark_spilled();
+        self.map_spilled();
         self.hot.constant(register, target);
         let mut copy = [0u8; LONGEST];
         let copy = &mut copy[..code.len()];
@@ -520,13 +526,13 @@ impl<E: Env> Builder<'_, E> {
         Ok(())
     }
 
-    /// Compares the program's code with what is translated here, and has it translated afresh where it differs. The flags are
-    /// left alone even if they are dead here: the new code may look at them.
+    /// Compares the program's code with what is translated here, and has it translated afresh where it differs. The
+    /// flags are left alone even if they are dead here: the new code may look at them.
     fn compare_code(&mut self, bytes: &[u8]) -> Result<(), Error> {
         const VALUE: u8 = 11;
         self.scratch.take(&mut self.hot, VALUE, u16::MAX);
         self.scratch.take(&mut self.hot, RCX, u16::MAX);
-        self.mark_spilled();
+        self.map_spilled();
         let stale = self.cold.here();
         let mut at = 0;
         while at < bytes.len() {
@@ -547,24 +553,24 @@ impl<E: Env> Builder<'_, E> {
             self.resolve_hot(field, stale)?;
             at += size;
         }
-        self.mark_cold(State::Before);
+        self.map_cold(State::Before);
         for register in [VALUE, RCX] {
-            self.cold.load(register, Memory::area(area::spill(register)));
+            self.cold.load(register, Memory::context(context::spill(register)));
         }
         self.exit_stub(ExitKind::Stale, self.start)
     }
 }
 
-/// Adds a mark, in place of one that covers nothing.
-pub(crate) fn push_mark(marks: &mut Vec<Mark>, mark: Mark) {
-    if let Some(last) = marks.last_mut() {
-        if last.offset == mark.offset {
-            *last = mark;
+/// Adds an entry to a map, in place of one that covers nothing.
+pub(crate) fn push_entry(entries: &mut Vec<MapEntry>, entry: MapEntry) {
+    if let Some(last) = entries.last_mut() {
+        if last.offset == entry.offset {
+            *last = entry;
             return;
         }
-        if (Mark { offset: mark.offset, ..*last }) == mark {
+        if (MapEntry { offset: entry.offset, ..*last }) == entry {
             return;
         }
     }
-    marks.push(mark);
+    entries.push(entry);
 }

@@ -1,6 +1,7 @@
 //! Which registers have known distances from each other.
 //!
-//! Compilers step a pointer early in a loop and then go back from it, and copy the pointer that a function is given to a register that calls preserve:
+//! Compilers step a pointer early in a loop and then go back from it, and copy the pointer that a function is given to
+//! a register that calls preserve:
 //!
 //! ```text
 //!   mov  rbx, rdi              rbx is what rdi is
@@ -9,11 +10,12 @@
 //!   mov  rcx, [rbx]            8 bytes below the first access
 //!   mov  rdx, [rdi - 16]       the same place
 //! ```
-//! So a register has a *name*, which stands for a value that is not known, and what is to be added to that. Operands of equal names are at known distances, whatever their
-//! registers. A register that is written in any other manner gets a name that nobody has.
+//! So a register has a *name*, which stands for a value that is not known, and what is to be added to that. Operands of
+//! equal names are at known distances, whatever their registers. A register that is written in any other manner gets a
+//! name that nobody has.
 
-use crate::block::Step;
 use crate::decode::Decoded;
+use crate::fragment::Step;
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::Address;
 
@@ -46,8 +48,9 @@ impl Values {
         ([base, index].map(|value| value.map(|(name, _)| name)), base.map_or(0, |(_, plus)| plus).wrapping_add(scaled))
     }
 
-    /// Goes past an instruction, so far from the start of its block. Returns what it does to the only register whose distance stays known, if there is one.
-    pub fn pass(&mut self, one: &Decoded, instruction: u32) -> Option<Step> {
+    /// Goes past an instruction, so far from the start of its fragment. Returns what it does to the only register whose
+    /// distance stays known, if there is one.
+    pub fn step_over(&mut self, one: &Decoded, instruction: u32) -> Option<Step> {
         if one.usage.writes == 0 {
             return None;
         }

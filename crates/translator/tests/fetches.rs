@@ -9,7 +9,8 @@ use support::stops::{CAPACITY, TRAP_FLAG, prepare, run_to_its_fault};
 use support::vectors::Vectors;
 use support::{Machine, Options, Registers, SCHEMES};
 
-/// Loops with and without accesses, code that needs its flags everywhere, side exits, calls, indirect jumps, string instructions.
+/// Loops with and without accesses, code that needs its flags everywhere, side exits, calls, indirect jumps, string
+/// instructions.
 const KERNEL: &str = "
         mov ecx, 7
         xor eax, eax
@@ -72,7 +73,7 @@ fn every_instruction_is_counted_once_whenever_it_is_executed() {
     for padding in [0, 4096 - 40] {
         let text = format!(".fill {padding}, 1, 0x90\n{KERNEL}");
         for (scheme, instructions) in SCHEMES.into_iter().flat_map(|scheme| [64, 5].map(|length| (scheme, length))) {
-            for changes in [Changes::Never, Changes::Told, Changes::Silently] {
+            for changes in [Changes::Never, Changes::Notified, Changes::Silently] {
                 let options =
                     Options { low_shadow: false, stack: false, scheme, instructions, changes, ..Options::default() };
                 let mut machine = Machine::new(options);
@@ -98,7 +99,7 @@ fn every_instruction_is_counted_once_whenever_it_is_executed() {
     }
 }
 
-/// Breaks off at each place of a stretch, whatever counts it: only what was executed before the fault is counted.
+/// Breaks off at each place of a segment, whatever counts it: only what was executed before the fault is counted.
 #[test]
 fn a_run_that_breaks_off_counts_what_it_did() {
     prepare();
@@ -126,7 +127,7 @@ fn a_run_that_breaks_off_counts_what_it_did() {
             let hole = support::memory::Mapping::hole();
             (start.general[3], start.general[12]) = (start.general[7], hole.address());
             run_to_its_fault(&mut machine, &start);
-            // Three passes of nine instructions and the one before them, then those before the fault.
+            // Three iterations of nine instructions and the one before them, then those before the fault.
             let wanted = 1 + 3 * 9 + place as u64;
             assert_eq!(machine.take_fetches().into_values().sum::<u64>(), wanted, "{scheme:?}:\n{text}");
         }

@@ -1,5 +1,5 @@
-//! Every form of operand, on random registers, flags and memory: run natively and translated, the whole state must agree, and the counts
-//! must be the ones that arithmetic on the state before gives.
+//! Every form of operand, on random registers, flags and memory: run natively and translated, the whole state must
+//! agree, and the counts must be the ones that arithmetic on the state before gives.
 
 mod support;
 
@@ -114,8 +114,8 @@ fn at(base: u64, offset: i64) -> u64 {
     base.wrapping_add_signed(offset)
 }
 
-/// rbx, rbp, rsi, rdi, r8 (aligned) point to data, r9 is a small index, r10 a small signed number, rcx small; forms must leave
-/// them so, except that strings move rsi, rdi and rcx. rax, rdx, r11 to r15 are anything.
+/// rbx, rbp, rsi, rdi, r8 (aligned) point to data, r9 is a small index, r10 a small signed number, rcx small; forms
+/// must leave them so, except that strings move rsi, rdi and rcx. rax, rdx, r11 to r15 are anything.
 const FORMS: &[Form] = &[
     // Loads, stores, updates, every addressing mode.
     ("mov rax, [rdi]", |s| vec![reads(s.rdi(), 1)]),
@@ -467,10 +467,10 @@ const ONE: Options = Options {
     instructions: 64,
     side_exits: 4,
     stack: true,
-    scheme: Scheme::Stays,
+    scheme: Scheme::LastPage,
     each: false,
     own_processor: false,
-    tallies: true,
+    direct: true,
 };
 const VARIANTS: [Options; 9] = [
     Options { low_shadow: true, ..ONE },

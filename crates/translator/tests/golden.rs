@@ -1,5 +1,5 @@
-//! Assembly in, the code made of it out. After a wanted change: `INSTA_UPDATE=always cargo test -p numalens-translator --test golden`,
-//! and read the difference.
+//! Assembly in, the code made of it out. After a wanted change: `INSTA_UPDATE=always cargo test -p numalens-translator
+//! --test golden`, and read the difference.
 
 #[path = "support/assemble.rs"]
 mod assemble;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 
 const PROGRAM: u64 = 0x40_0000;
 
-/// The block at the start of `text`.
+/// The fragment at the start of `text`.
 fn translate(text: &str, config: Config, base: u64, changes: Changes) -> String {
     let program = assemble::assemble(&[text]).remove(0);
     let mut paper = Paper { changes, ..Paper::new(program, base) };
@@ -85,7 +85,7 @@ fn a_loop_that_is_not_long_yet() {
 
 #[test]
 fn shadow_anywhere() {
-    let config = Config { shadow: Shadow::FromArea, ..CONFIG };
+    let config = Config { shadow: Shadow::FromContext, ..CONFIG };
     insta::assert_snapshot!(translate(
         "mov rax, [rdi]\nadd rax, [rsi]\njz 1f\n1: ret",
         config,

@@ -1,5 +1,5 @@
-//! Small programs in assembly whose accesses follow from arithmetic: run natively and translated, the registers and memory must agree,
-//! and the counts must be the ones expected.
+//! Small programs in assembly whose accesses follow from arithmetic: run natively and translated, the registers and
+//! memory must agree, and the counts must be the ones expected.
 
 mod support;
 
@@ -38,7 +38,7 @@ fn triad_over_pages() {
 
 #[test]
 fn a_loop_that_turns_out_long_is_translated_again() {
-    const PASSES: u64 = 150_000;
+    const EXECUTIONS: u64 = 150_000;
     const WORDS: u64 = 0x4000 / 8;
     let text = "
         xor eax, eax
@@ -50,23 +50,24 @@ fn a_loop_that_turns_out_long_is_translated_again() {
         add eax, 8
         dec rcx
         jnz 1b";
-    check(text, PASSES, |r| {
-        let words = (0..WORDS).map(|word| (8 * word, (PASSES - word).div_ceil(WORDS)));
+    check(text, EXECUTIONS, |r| {
+        let words = (0..WORDS).map(|word| (8 * word, (EXECUTIONS - word).div_ceil(WORDS)));
         let each = words.flat_map(|(at, count)| [reads(r.general[7] + at, count), updates(r.general[6] + at, count)]);
-        each.chain([writes(r.general[2], PASSES)]).collect()
+        each.chain([writes(r.general[2], EXECUTIONS)]).collect()
     });
     let mut machine = Machine::new(Options { scheme: Scheme::LongLoops, ..Options::default() });
-    // All pages have been written: those that have not make their groups hot, and the block translated once more.
+    // All pages have been written: those that have not make their groups megamorphic, and the fragment translated once
+    // more.
     machine.load(&assemble(&["mov rax, rcx\nrep stosq\nnop"])[0]);
     let mut filling = registers(&machine);
     filling.general[1] = WORDS;
     machine.run_translated(&filling);
     machine.load(&assemble(&[text])[0]);
-    for (passes, heats) in [(1 << 15, 0), (1 << 16, 1)] {
+    for (executions, retranslations) in [(1 << 15, 0), (1 << 16, 1)] {
         let mut registers = registers(&machine);
-        registers.general[1] = passes;
+        registers.general[1] = executions;
         machine.run_translated(&registers);
-        assert_eq!(machine.heats, heats);
+        assert_eq!(machine.retranslations, retranslations);
     }
 }
 
@@ -101,8 +102,8 @@ fn operands_that_advance_together() {
 }
 
 #[test]
-fn short_loops_begin_anew_elsewhere() {
-    // Rows of seven, far apart, with a way out in the middle of the last pass and operands that stand still.
+fn short_loops_begin_again_elsewhere() {
+    // Rows of seven, far apart, with a way out in the middle of the last iteration and operands that stand still.
     let text = "
         mov r11, rdi
     1:  mov r8, r11
@@ -266,7 +267,8 @@ fn returns_leave_the_flags_alone() {
 
 #[test]
 fn flags_that_functions_hand_over() {
-    // The function is called, and so translated, before anybody wants its flags. There are two passes: in the second one all is linked.
+    // The function is called, and so translated, before anybody wants its flags. There are two iterations: in the
+    // second one all is linked.
     let by_a_comparison = "
         mov ecx, 2
         jmp 2f
@@ -470,16 +472,18 @@ fn classes_sum_to_accesses_and_follow_the_page() {
     for i in 0..2048 {
         wanted[support::class_of((registers.general[7] + 8 * i) >> 12) as usize] += 1;
     }
-    let counted: Vec<u64> = (0..machine.world.sites.len()).fold(vec![0; 8], |mut sum, site| {
+    let counted: Vec<u64> = (0..machine.env.sites.len()).fold(vec![0; 8], |mut sum, site| {
         machine.classes_of(site).iter().enumerate().for_each(|(class, count)| sum[class] += count);
         sum
     });
     assert_eq!(counted, wanted);
-    // Two blocks hold the instruction (entered at the top and in the loop), each asked once for each page it saw first.
-    assert!(machine.world.cold_runs >= 4 && machine.world.cold_runs <= 8, "{} cold runs", machine.world.cold_runs);
+    // Two fragments hold the instruction (entered at the top and in the loop), each asked once for each page it saw
+    // first.
+    assert!(machine.env.cold_runs >= 4 && machine.env.cold_runs <= 8, "{} cold runs", machine.env.cold_runs);
 }
 
-/// What comes to a watched address is reported with the program's registers, whichever way it comes, and nothing else changes.
+/// What comes to a watched address is reported with the program's registers, whichever way it comes, and nothing else
+/// changes.
 #[test]
 fn watched_addresses_are_reported_each_time() {
     // A function that is called in a loop, whose second half is fallen into there and jumped to at the end.
@@ -500,7 +504,7 @@ fn watched_addresses_are_reported_each_time() {
         registers.general[15] = program;
         fill(machine.data.bytes_mut());
         let native = machine.run_native(&registers);
-        machine.world.watched = [after, whole, half].map(|offset| program + offset).to_vec();
+        machine.env.watched = [after, whole, half].map(|offset| program + offset).to_vec();
         let sp = registers.general[4];
         let call = [(whole, sp - 8), (half, sp - 8), (after, sp)];
         let wanted = [call, call, call].concat().into_iter().chain([(half, sp - 8)]);
@@ -509,7 +513,7 @@ fn watched_addresses_are_reported_each_time() {
             fill(machine.data.bytes_mut());
             let translated = machine.run_translated(&registers);
             assert_eq!(hex(&native), hex(&translated), "registers, round {round}");
-            assert_eq!(std::mem::take(&mut machine.world.reached), wanted, "round {round}");
+            assert_eq!(std::mem::take(&mut machine.env.reached), wanted, "round {round}");
         }
     }
 }

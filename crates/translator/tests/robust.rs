@@ -9,7 +9,7 @@ use object::{Object, ObjectSection};
 use paper::{CONFIG, Paper};
 use proptest::prelude::*;
 
-/// Translates a block at every address after a jump or call, and looks at what is in the cache.
+/// Translates a fragment at every address after a jump or call, and looks at what is in the cache.
 #[test]
 fn all_code_of_this_executable() {
     let file = std::fs::read("/proc/self/exe").expect("the executable can be read");
@@ -34,11 +34,11 @@ fn all_code_of_this_executable() {
         let position = cache.locate(entry).expect("an entry is in the cache");
         assert_eq!((position.ip, position.state, position.spilled), (start, State::Before, 0));
     }
-    let (blocks, exits) = cache.size();
-    let each = started.elapsed().as_nanos() / blocks as u128;
-    println!("{bytes} bytes, {instructions} starts, {blocks} blocks, {exits} exits, {} sites", paper.sites.len());
-    println!("{} hot and {} cold bytes, {each} ns a block", paper.hot.len(), paper.cold.len());
-    assert!(blocks > 1000);
+    let (fragments, exits) = cache.size();
+    let each = started.elapsed().as_nanos() / fragments as u128;
+    println!("{bytes} bytes, {instructions} starts, {fragments} fragments, {exits} exits, {} sites", paper.sites.len());
+    println!("{} hot and {} cold bytes, {each} ns a fragment", paper.hot.len(), paper.cold.len());
+    assert!(fragments > 1000);
 }
 
 proptest! {
@@ -47,7 +47,7 @@ proptest! {
     fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..64), changes in 0..3usize, stack: bool) {
         let length = bytes.len();
         let base = 0x4000_0000;
-        let mut paper = Paper { changes: [Changes::Never, Changes::Told, Changes::Silently][changes], ..Paper::new(bytes, base) };
+        let mut paper = Paper { changes: [Changes::Never, Changes::Notified, Changes::Silently][changes], ..Paper::new(bytes, base) };
         let mut cache = Cache::new(Config { code: true, stack_operands: stack, stack_operations: stack, ..CONFIG });
         match cache.entry(&mut paper, base) {
             Ok(entry) => {

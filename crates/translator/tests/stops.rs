@@ -2,7 +2,7 @@
 
 mod support;
 
-use numalens_translator::{Changes, Question, Scheme, State};
+use numalens_translator::{Changes, CpuQuery, Scheme, State};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 use support::assemble::assemble;
@@ -60,17 +60,17 @@ fn registers(machine: &Machine) -> Registers {
 #[test]
 fn every_instruction_begins_in_a_state_that_can_be_had() {
     prepare();
-    use Changes::{Never, Silently, Told};
+    use Changes::{Never, Notified, Silently};
     let kinds = [
         (KERNEL, Never, 64),
-        (KERNEL, Told, 64),
+        (KERNEL, Notified, 64),
         (KERNEL, Silently, 64),
         (KERNEL, Silently, 2),
-        (QUESTIONS, Never, 64),
-        (QUESTIONS, Silently, 64),
+        (CPU_QUERIES, Never, 64),
+        (CPU_QUERIES, Silently, 64),
     ];
     for (text, changes, instructions) in kinds {
-        let own_processor = text == QUESTIONS;
+        let own_processor = text == CPU_QUERIES;
         let options = Options { low_shadow: false, changes, instructions, own_processor, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[text])[0]);
@@ -114,9 +114,9 @@ fn every_instruction_begins_in_a_state_that_can_be_had() {
     }
 }
 
-/// With counted accesses before and after them, and flags and registers that are looked at behind them. The first and the last selector are those
-/// of the stack of 64-bit programs, the one in between is none.
-const QUESTIONS: &str = "
+/// With counted accesses before and after them, and flags and registers that are looked at behind them. The first and
+/// the last selector are those of the stack of 64-bit programs, the one in between is none.
+const CPU_QUERIES: &str = "
         mov eax, 0x80000002
         xor ecx, ecx
         cmp rdi, rsi
@@ -136,11 +136,11 @@ const QUESTIONS: &str = "
     2:  cpuid";
 
 #[test]
-fn questions_about_the_processor_are_the_owner_s() {
+fn queries_about_the_processor_are_the_owner_s() {
     prepare();
     for own_processor in [true, false] {
         let mut machine = Machine::new(Options { low_shadow: false, own_processor, ..Options::default() });
-        machine.load(&assemble(&[QUESTIONS])[0]);
+        machine.load(&assemble(&[CPU_QUERIES])[0]);
         let start = registers(&machine);
         let native = machine.run_native(&start);
         let memory = machine.data.bytes().to_vec();
@@ -148,9 +148,9 @@ fn questions_about_the_processor_are_the_owner_s() {
         let translated = machine.run_translated(&start);
         assert_eq!((translated.general, translated.flags), (native.general, native.flags));
         assert!(machine.data.bytes() == memory, "memory");
-        let limit = |to, bytes, selector| Question::Limit { to, bytes, selector };
-        let all = [Question::Cpuid, limit(10, 8, 9), limit(13, 8, 12), limit(14, 2, 9), Question::Cpuid];
-        assert_eq!(machine.world.asked, if own_processor { &all[..] } else { &[] });
+        let limit = |to, bytes, selector| CpuQuery::Limit { to, bytes, selector };
+        let all = [CpuQuery::Cpuid, limit(10, 8, 9), limit(13, 8, 12), limit(14, 2, 9), CpuQuery::Cpuid];
+        assert_eq!(machine.env.asked, if own_processor { &all[..] } else { &[] });
         let counted: u64 = machine.take_counts().0.values().map(|(reads, writes)| reads + writes).sum();
         assert_eq!(counted, 6);
     }
@@ -173,7 +173,7 @@ fn the_owner_hears_of_news_behind_system_calls() {
     prepare();
     let mut machine = Machine::new(Options { low_shadow: false, own_processor: true, ..Options::default() });
     machine.load(&assemble(&[CALLS])[0]);
-    machine.area.set(numalens_translator::area::NEWS as usize, NEWS.as_ptr() as u64);
+    machine.context.set(numalens_translator::context::NEWS as usize, NEWS.as_ptr() as u64);
     let start = registers(&machine);
     let native = machine.run_native(&start);
     let memory = machine.data.bytes().to_vec();
@@ -181,11 +181,11 @@ fn the_owner_hears_of_news_behind_system_calls() {
     let left = [0, 0, 0, 1].map(|news| {
         NEWS.store(news, Relaxed);
         machine.data.bytes_mut().fill(0);
-        machine.world.left = 0;
+        machine.env.left = 0;
         let translated = machine.run_translated(&start);
         assert_eq!((translated.general, translated.flags), (native.general, native.flags));
         assert!(machine.data.bytes() == memory, "memory");
-        machine.world.left
+        machine.env.left
     });
     assert_eq!(left[3], left[2] + 2);
 }
@@ -228,10 +228,11 @@ fn assert_counted(machine: &mut Machine, wanted: &[Expected], what: &str) {
     assert_eq!(sites, wanted.len() as u64, "sites, {what}");
 }
 
-/// Runs into a hole in the middle of the 200th pass: what the accesses before and after the fault were counted as members of their
-/// groups must be right, by stays, hot (`stride` of a page), at once and by the flat tables.
+/// Runs into a hole in the middle of the 200th iteration: what the accesses before and after the fault were counted as
+/// members of their groups must be right, by last pages, megamorphic (`stride` of a page), immediately and by the flat
+/// tables.
 #[test]
-fn a_pass_that_breaks_off_counts_what_it_did() {
+fn an_iteration_that_breaks_off_counts_what_it_did() {
     prepare();
     let text = "
     1:  mov r9, [rdi]
@@ -270,10 +271,10 @@ fn a_pass_that_breaks_off_counts_what_it_did() {
     }
 }
 
-/// The same in a loop whose operands advance together, in the middle of a page and where a group lies across the end of one, behind an
-/// increment that is not made any more.
+/// The same in a loop whose operands advance together, in the middle of a page and where a group lies across the end of
+/// one, behind an increment that is not made any more.
 #[test]
-fn a_lap_that_breaks_off_counts_what_it_did() {
+fn a_hoisted_check_that_breaks_off_counts_what_it_did() {
     prepare();
     let text = "
     1:  mov r9, [rdi]
@@ -287,14 +288,14 @@ fn a_lap_that_breaks_off_counts_what_it_did() {
         add rdi, 8
         dec rcx
         jnz 1b";
-    for (scheme, offset) in [(Scheme::Stays, 0), (Scheme::Loops, 0), (Scheme::Loops, 8), (Scheme::Flat, 8)] {
+    for (scheme, offset) in [(Scheme::LastPage, 0), (Scheme::Loops, 0), (Scheme::Loops, 8), (Scheme::Flat, 8)] {
         let options = Options { low_shadow: false, scheme, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[text])[0]);
         let mut start = registers(&machine);
         let hole = support::memory::Mapping::hole();
         (start.general[1], start.general[12]) = (200, hole.address());
-        // The last pass begins right before the end of a page, or not.
+        // The last iteration begins right before the end of a page, or not.
         start.general[7] += 0x1000 - 200 * 8 + offset;
         start.general[6] += 0x1000 - 200 * 8 + offset;
         let [rbx, rsi, rdi] = [3, 6, 7].map(|register| start.general[register]);
@@ -311,11 +312,12 @@ fn a_lap_that_breaks_off_counts_what_it_did() {
     }
 }
 
-/// The same wherever a pass breaks off, among accesses whose registers are copies of each other and go back and forth.
+/// The same wherever an iteration breaks off, among accesses whose registers are copies of each other and go back and
+/// forth.
 #[test]
-fn a_pass_among_registers_at_known_distances_counts_what_it_did() {
+fn an_iteration_among_registers_at_known_distances_counts_what_it_did() {
     prepare();
-    // With each line: how far from where a pass begins it accesses memory, and whether it writes.
+    // With each line: how far from where an iteration begins it accesses memory, and whether it writes.
     let lines: [(&str, Option<(i64, bool)>); 14] = [
         ("mov r9, [rdi]", Some((0, false))),
         ("lea r11, [rdi + 24]", None),
@@ -374,8 +376,9 @@ fn code_that_changes_is_translated_again() {
 }
 
 #[test]
-fn a_block_finds_its_own_code_changed_without_losing_flags() {
-    // The second instruction of the loop is overwritten on the first pass, by code that looks at flags that were dead.
+fn a_fragment_finds_its_own_code_changed_without_losing_flags() {
+    // The second instruction of the loop is overwritten on the first iteration, by code that looks at flags that were
+    // dead.
     let text = "
         xor ebx, ebx
     1:  nop
@@ -415,7 +418,7 @@ fn the_stack_is_left_out_on_demand() {
 }
 
 #[test]
-fn blocks_that_are_invalid_are_not_entered_again() {
+fn fragments_that_are_invalid_are_not_entered_again() {
     // An indirect and a direct way into the same code, changed between two runs, announced.
     let text = "
         lea rax, [rip + 2f]
@@ -439,23 +442,23 @@ fn blocks_that_are_invalid_are_not_entered_again() {
     machine.poke(0, &first);
     let at = machine.program_address();
     let called = first.iter().zip(&second).position(|(a, b)| a != b).expect("they differ") as u64;
-    machine.cache.invalidate(&mut machine.world, at + called..at + called + 1);
+    machine.cache.invalidate(&mut machine.env, at + called..at + called + 1);
     assert_eq!(machine.run_translated(&start).general[3], 2);
 }
 
 #[test]
-fn jumps_to_blocks_that_are_there_need_no_dispatcher() {
+fn jumps_to_fragments_that_are_there_need_no_dispatcher() {
     let mut machine = Machine::new(Options { low_shadow: false, ..Options::default() });
     machine.load(&assemble(&["call 2f\ncall 2f\ncall 2f\njmp 3f\n2: inc ebx\nret\n3: nop"])[0]);
     let start = registers(&machine);
     let native = machine.run_native(&start);
     assert_eq!(machine.run_translated(&start).general, native.general);
-    // Each block but the first is translated when it is first jumped to. The last jump leads out of the program.
-    assert_eq!(machine.world.left, machine.cache.size().0);
+    // Each fragment but the first is translated when it is first jumped to. The last jump leads out of the program.
+    assert_eq!(machine.env.left, machine.cache.size().0);
 }
 
 #[test]
-fn evicted_code_is_translated_anew() {
+fn evicted_code_is_translated_again() {
     let text = "
         xor ebx, ebx
     1:  lea rax, [rip + 2f]
@@ -475,16 +478,16 @@ fn evicted_code_is_translated_anew() {
     let start = registers(&machine);
     let native = machine.run_native(&start);
     assert_eq!(machine.run_translated(&start).general, native.general);
-    let (blocks, _) = machine.cache.size();
+    let (fragments, _) = machine.cache.size();
     // Jumps that are not linked any more link themselves again.
-    machine.cache.unlink(&mut machine.world);
+    machine.cache.unlink(&mut machine.env);
     assert_eq!(machine.run_translated(&start).general, native.general);
-    assert_eq!(machine.cache.size().0, blocks);
+    assert_eq!(machine.cache.size().0, fragments);
     machine.evict();
     assert_eq!(machine.run_translated(&start).general, native.general);
-    assert_eq!(machine.cache.size().0, 2 * blocks);
+    assert_eq!(machine.cache.size().0, 2 * fragments);
     // What was evicted is not patched any more, and what came after still is.
     let program = machine.program_address();
-    machine.cache.invalidate(&mut machine.world, program..program + 4096);
+    machine.cache.invalidate(&mut machine.env, program..program + 4096);
     assert_eq!(machine.run_translated(&start).general, native.general);
 }

@@ -6,7 +6,7 @@ mod support;
 use iced_x86::{Decoder, DecoderOptions, Mnemonic, Register};
 use numalens_isa::Kind;
 use numalens_translator::count::{Operation, What, settle};
-use numalens_translator::{Shape, area};
+use numalens_translator::{Shape, context};
 use support::expected::{by_page, reads, writes};
 use support::{Machine, Options};
 
@@ -18,8 +18,8 @@ fn each_row_of_a_tile_is_an_access() {
     let mut machine = Machine::new(Options::default());
     // Sites of the program, in its order.
     let program = machine.load(CODE);
-    machine.cache.entry(&mut machine.world, program).expect("it can be translated");
-    let sites: Vec<(Kind, Shape)> = machine.world.sites.iter().map(|site| (site.kind, site.shape)).collect();
+    machine.cache.entry(&mut machine.env, program).expect("it can be translated");
+    let sites: Vec<(Kind, Shape)> = machine.env.sites.iter().map(|site| (site.kind, site.shape)).collect();
     assert_eq!(sites, [(Kind::Read, Shape::Tile), (Kind::Write, Shape::Tile), (Kind::Read, Shape::Tile)]);
     let mut configuration = [0u8; 64];
     configuration[0] = 1;
@@ -28,21 +28,21 @@ fn each_row_of_a_tile_is_an_access() {
         configuration[48 + number] = rows;
     }
     let base = machine.data.address();
-    let at = area::COUNT_VECTOR as usize;
-    machine.area.bytes_mut()[at..at + 64].copy_from_slice(&configuration);
-    let (pointer, config) = (machine.area.pointer(), *machine.cache.config());
+    let at = context::COUNT_VECTOR as usize;
+    machine.context.bytes_mut()[at..at + 64].copy_from_slice(&configuration);
+    let (pointer, config) = (machine.context.pointer(), *machine.cache.config());
     let mut expected = Vec::new();
     let downwards = (-100i64) as u64;
     for (site, kind, tile, from, stride) in
         [(0, Kind::Read, 1, base, 4096), (1, Kind::Write, 6, base + 0x9000, downwards), (2, Kind::Read, 2, base, 64)]
     {
         let what = What { operation: Operation::Tile, lanes: tile, ..What::one(kind) };
-        machine.area.set(area::COUNT_WHAT as usize, what.pack() as u64);
-        machine.area.set(area::COUNT_SITES as usize, site);
-        machine.area.set(area::COUNT_ARGUMENTS as usize, from);
-        machine.area.set(area::COUNT_ARGUMENTS as usize + 8, stride);
-        // SAFETY: the area of the machine, laid out by its configuration, whose code does not run.
-        unsafe { settle(pointer, &config, &mut machine.world) };
+        machine.context.set(context::COUNT_WHAT as usize, what.pack() as u64);
+        machine.context.set(context::COUNT_SITES as usize, site);
+        machine.context.set(context::COUNT_ARGUMENTS as usize, from);
+        machine.context.set(context::COUNT_ARGUMENTS as usize + 8, stride);
+        // SAFETY: the context of the machine, laid out by its configuration, whose code does not run.
+        unsafe { settle(pointer, &config, &mut machine.env) };
         // The third has no configuration: it faults.
         let rows = [16, 5, 0][site as usize];
         let access = if kind == Kind::Read { reads } else { writes };
@@ -57,7 +57,7 @@ fn each_row_of_a_tile_is_an_access() {
 fn what_is_generated_asks_for_the_configuration() {
     let mut machine = Machine::new(Options::default());
     let program = machine.load(CODE);
-    let entry = machine.cache.entry(&mut machine.world, program).expect("it can be translated");
+    let entry = machine.cache.entry(&mut machine.env, program).expect("it can be translated");
     // SAFETY: the arena goes on for longer.
     let code = unsafe { std::slice::from_raw_parts(entry as *const u8, 1024) };
     let all = Decoder::with_ip(64, code, entry, DecoderOptions::NONE);
@@ -65,7 +65,7 @@ fn what_is_generated_asks_for_the_configuration() {
     let asks = all.iter().filter(|one| one.mnemonic() == Mnemonic::Sttilecfg).collect::<Vec<_>>();
     assert_eq!(asks.len(), 3);
     let is_ours = |one: &&iced_x86::Instruction| {
-        one.memory_segment() == Register::GS && one.memory_displacement64() == u64::from(area::COUNT_VECTOR)
+        one.memory_segment() == Register::GS && one.memory_displacement64() == u64::from(context::COUNT_VECTOR)
     };
     assert!(asks.iter().all(is_ours));
     // The distance between rows: the scaled index alone, and none.

@@ -1,4 +1,5 @@
-//! The channel of the preloaded library, written to from here: `crates/interpose/c/channel.c`, of which this is the twin for programs without it.
+//! The channel of the preloaded library, written to from here: `crates/interpose/c/channel.c`, of which this is the
+//! twin for programs without it.
 
 use crate::call;
 use crate::sys::{self, raw};
@@ -28,7 +29,7 @@ pub struct Caller {
     pub bp: u64,
 }
 
-/// What is told.
+/// What is published.
 pub struct Record {
     pub kind: Kind,
     pub time_ns: u64,
@@ -69,13 +70,13 @@ impl Channel {
         self.header().open.load(Relaxed) == 1
     }
 
-    /// Tells something short.
-    pub fn tell(&self, record: &Record) -> bool {
+    /// Publishes something short.
+    pub fn publish(&self, record: &Record) -> bool {
         self.write(RingKind::Notes, record, 0, |_| 0)
     }
 
-    /// Tells of an allocation by `caller`, with as much of its stack as there is room for.
-    pub fn tell_allocation(&self, record: &Record, call: Call, mean: u64, caller: &Caller) -> bool {
+    /// Publishes an allocation by `caller`, with as much of its stack as there is room for.
+    pub fn publish_allocation(&self, record: &Record, call: Call, mean: u64, caller: &Caller) -> bool {
         self.write(RingKind::Wides, record, call as u8, |words| {
             for (word, value) in words[8..].iter().zip([caller.ip, caller.sp, caller.bp, mean]) {
                 word.store(value, Relaxed);
@@ -86,8 +87,8 @@ impl Channel {
         })
     }
 
-    /// Tells something with a text, of which as much as fits.
-    pub fn tell_text(&self, record: &Record, text: &[u8]) -> bool {
+    /// Publishes something with a text, of which as much as fits.
+    pub fn publish_text(&self, record: &Record, text: &[u8]) -> bool {
         self.write(RingKind::Wides, record, 0, |words| {
             words[8..PAYLOAD_WORD].iter().for_each(|word| word.store(0, Relaxed));
             put_payload(words, &text[..text.len().min(PAYLOAD_BYTES)])

@@ -1,7 +1,8 @@
-//! Which allocations are told: as the preloaded library chooses them (`crates/interpose/c/heap.c`).
+//! Which allocations are published: as the preloaded library chooses them (`crates/interpose/c/heap.c`).
 //!
-//! Those of at least [`Header::large`] bytes each, as long as there is credit; the others by their bytes, as a Poisson process: the distance to the
-//! next one that is told is drawn from an exponential distribution. When the credit is spent, large ones are sampled the same way.
+//! Those of at least [`Header::large`] bytes each, as long as there is credit; the others by their bytes, as a Poisson
+//! process: the distance to the next one that is published is drawn from an exponential distribution. When the credit
+//! is spent, large ones are sampled the same way.
 
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::layout::Header;
@@ -21,7 +22,8 @@ const MOST_MEAN: u64 = 1 << 40;
 const MANY_TRACKED_LOG2: u32 = 14;
 
 impl Choice {
-    /// Whether an allocation is told, and if so the mean bytes between two such; 0: all of its size are. `tracked`: how many live.
+    /// Whether an allocation is published, and if so the mean bytes between two such; 0: all of its size are.
+    /// `tracked`: how many live.
     pub fn of(&mut self, header: &Header, bytes: u64, tracked: usize, seed: u64) -> Option<u64> {
         if self.random == 0 {
             self.random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn small_ones_are_told_by_their_bytes() {
+    fn small_ones_are_published_by_their_bytes() {
         let header = header(4096, 10_000);
         let mut choice = Choice::default();
         let told = (0..400_000).filter(|_| choice.of(&header, 100, 0, 77).is_some()).count();
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn large_ones_are_told_each_while_there_is_credit() {
+    fn large_ones_are_published_each_while_there_is_credit() {
         let header = header(4096, 10_000);
         header.large_credit.store(3, Relaxed);
         let mut choice = Choice::default();
@@ -133,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn every_one_is_told_where_that_is_wanted() {
+    fn every_one_is_published_where_that_is_wanted() {
         let header = header(1, 10_000);
         header.every.store(1, Relaxed);
         let mut choice = Choice::default();

@@ -1,8 +1,9 @@
 //! Heap blocks and mappings of programs that load no library: static ones.
 //!
-//! Elsewhere a preloaded library stands between the program and its allocator. Here the allocator is a part of the program; but where that has
-//! symbols, its functions are known by name. The translator comes here whenever one is entered, and whenever the program comes to where a call of
-//! one returns to, which is watched as well from its first call on:
+//! Elsewhere a preloaded library stands between the program and its allocator. Here the allocator is a part of the
+//! program; but where that has symbols, its functions are known by name. The translator comes here whenever one is
+//! entered, and whenever the program comes to where a call of one returns to, which is watched as well from its first
+//! call on:
 //!
 //! ```text
 //!   main:  ...                          malloc: [reached: the size, and where the return address lies]
@@ -10,17 +11,19 @@
 //!          [reached, stack pointer      <------- ret
 //!           just above that address: the result is the block]
 //! ```
-//! OpenMP's regions are told in the same way ([`regions`]), and so is what the program says of allocators of its own ([`Allocator::told`]).
+//! OpenMP's regions are published in the same way ([`regions`]), and so is what the program says of allocators of its
+//! own ([`Allocator::declared`]).
 //!
-//! Allocators call each other (`operator new` calls `malloc`, a `realloc` may): only the outermost call is told, which is the one that the
-//! program made. What is told, and which blocks, is up to the collector, through the same channel as the library's.
+//! Allocators call each other (`operator new` calls `malloc`, a `realloc` may): only the outermost call is published,
+//! which is the one that the program made. What is published, and which blocks, is up to the collector, through the
+//! same channel as the library's.
 
 mod channel;
 mod choice;
 mod functions;
 mod regions;
 
-use crate::blocks::{self, TOLD};
+use crate::blocks::{self, DECLARED};
 use crate::lock::Lock;
 use crate::runtime::runtime;
 use crate::sys::{self, raw};
@@ -56,7 +59,7 @@ const RECENT: usize = 32;
 /// Live blocks that are remembered at most.
 const MOST_TRACKED: usize = 1 << 18;
 
-/// The blocks that the collector knows of, so that only their release is told.
+/// The blocks that the collector knows of, so that only their release is published.
 static TRACKED: Lock<HashSet<u64, FxBuildHasher>> = Lock::new(HashSet::with_hasher(FxBuildHasher));
 
 /// Nobody else may change what is known of blocks until [`release`]: around a fork.
@@ -84,7 +87,7 @@ pub struct Allocator {
 pub struct Calls {
     /// The outermost of those under way.
     underway: Option<Underway>,
-    /// Which blocks are told.
+    /// Which blocks are published.
     choice: Choice,
     regions: Regions,
     /// Some of the addresses that calls return to and that are watched already.
@@ -107,7 +110,7 @@ struct Underway {
 struct Block {
     call: Call,
     address: u64,
-    /// What it is known by: its address, with [`TOLD`] for one that the program itself tells of.
+    /// What it is known by: its address, with [`DECLARED`] for one that the program itself declares.
     key: u64,
     bytes: u64,
     /// What the allocator has touched of it since then, it has touched for it; 0: nothing.
@@ -125,7 +128,7 @@ struct Old {
 
 impl Underway {
     fn caller(&self, thread: &Thread) -> Caller {
-        Caller { ip: self.back, sp: self.sp + 8, bp: thread.area.register(RBP) }
+        Caller { ip: self.back, sp: self.sp + 8, bp: thread.context.register(RBP) }
     }
 }
 
@@ -140,7 +143,8 @@ impl Calls {
 }
 
 impl Allocator {
-    /// That of the program whose file this is and which begins at `entry`, while somebody listens at the channel; none: it has no symbols.
+    /// That of the program whose file this is and which begins at `entry`, while somebody listens at the channel; none:
+    /// it has no symbols.
     pub fn find(channel: &CStr, program: &[u8], entry: u64) -> Option<Self> {
         let functions = functions::find(program, entry).filter(|functions| !functions.is_empty())?;
         Some(Allocator { functions, channel: Channel::open(channel)? })
@@ -154,7 +158,7 @@ impl Allocator {
     /// Says that blocks are told from here on, in the name of the program's first thread.
     pub fn begin(&self) {
         let tid = sys::thread_id();
-        self.channel.tell(&Record { kind: Kind::ProcessStart, time_ns: sys::now_ns(), tid, operands: [0; 4] });
+        self.channel.publish(&Record { kind: Kind::ProcessStart, time_ns: sys::now_ns(), tid, operands: [0; 4] });
     }
 
     /// The program comes to an address that is watched.
@@ -163,12 +167,12 @@ impl Allocator {
         if thread.borrows || !self.channel.is_open() {
             return;
         }
-        let sp = thread.area.register(RSP);
+        let sp = thread.context.register(RSP);
         if let Some(call) = thread.allocations.underway.take_if(|call| call.back == ip && call.sp + 8 == sp) {
             self.returned(thread, &call);
         }
         if let Some(span) = thread.allocations.regions.reach(ip, sp, sys::now_ns()) {
-            self.tell_region(thread.tid, span);
+            self.publish_region(thread.tid, span);
         }
         if let Some(&function) = self.functions.get(&ip) {
             self.entered(thread, function, sp);
@@ -176,7 +180,7 @@ impl Allocator {
     }
 
     fn entered(&self, thread: &mut Thread, function: Function, sp: u64) {
-        let arguments = ARGUMENTS.map(|register| thread.area.register(register));
+        let arguments = ARGUMENTS.map(|register| thread.context.register(register));
         if let Function::Region(is_first) = function {
             if let Some(back) = on_stack(sp, sp) {
                 // As a return address, which is one byte behind what it is about at least.
@@ -188,7 +192,7 @@ impl Allocator {
         }
         if function == Function::Releases {
             if let Some(old) = self.forget(arguments[0]) {
-                self.tell_of(thread, Kind::Free, arguments[0], &old);
+                self.publish_of(thread, Kind::Free, arguments[0], &old);
             }
             return;
         }
@@ -203,14 +207,14 @@ impl Allocator {
         let resizes = matches!(function, Function::Resizes(_));
         let old = if resizes { self.forget(arguments[0]) } else { None };
         if let Some(old) = &old {
-            self.tell_of(thread, Kind::MayEnd, arguments[0], old);
+            self.publish_of(thread, Kind::MayEnd, arguments[0], old);
         }
         // What is given may have been touched since before; what is taken back has been there until now.
         let begun_ns = match function {
             Function::Unmaps | Function::Remaps => {
                 blocks::leaves(runtime(), arguments[0]..arguments[0].saturating_add(arguments[1]));
                 let begun_ns = now();
-                self.tell(thread, Kind::MayEnd, begun_ns, [arguments[0], 0, 0, 0]);
+                self.publish(thread, Kind::MayEnd, begun_ns, [arguments[0], 0, 0, 0]);
                 begun_ns
             }
             _ => sys::now_ns(),
@@ -220,20 +224,20 @@ impl Allocator {
     }
 
     fn returned(&self, thread: &mut Thread, call: &Underway) {
-        let result = thread.area.register(RAX);
+        let result = thread.context.register(RAX);
         let [first, second, third, ..] = call.arguments;
         match call.function {
             Function::Starts | Function::Releases | Function::Region(_) => {}
             Function::Maps if result != MAP_FAILED => self.mapped(thread, call, result),
             Function::Unmaps if result as u32 == 0 => {
-                self.tell(thread, Kind::Munmap, call.begun_ns, [first, second, 0, 0])
+                self.publish(thread, Kind::Munmap, call.begun_ns, [first, second, 0, 0])
             }
             Function::Remaps if result != MAP_FAILED => {
-                self.tell(thread, Kind::Mremap, thread.moved_ns.get(), [first, second, result, third]);
+                self.publish(thread, Kind::Mremap, thread.moved_ns.get(), [first, second, result, third]);
                 // It was there until then.
-                self.tell(thread, Kind::Kept, call.begun_ns, [first, 0, 0, 0]);
+                self.publish(thread, Kind::Kept, call.begun_ns, [first, 0, 0, 0]);
             }
-            Function::Unmaps | Function::Remaps => self.tell(thread, Kind::Kept, call.begun_ns, [first, 0, 0, 0]),
+            Function::Unmaps | Function::Remaps => self.publish(thread, Kind::Kept, call.begun_ns, [first, 0, 0, 0]),
             Function::Protects if result as u32 == 0 => self.protected(thread, call),
             Function::Maps | Function::Protects => {}
             Function::Stores if result as u32 == 0 => self.gave(thread, call, user::read(first).unwrap_or(0)),
@@ -252,15 +256,15 @@ impl Allocator {
             let address = arguments[0];
             if block == 0 && bytes != Some(0) {
                 // It stays what it was.
-                self.tell_of(thread, Kind::Kept, address, old);
+                self.publish_of(thread, Kind::Kept, address, old);
                 self.know(address, old.bytes);
                 return;
             }
-            self.tell_of(thread, Kind::Free, address, old);
+            self.publish_of(thread, Kind::Free, address, old);
             let mapping = if old.mapping != 0 && block != 0 { own_mapping(block) } else { 0 };
             if mapping != 0 {
                 let operands = [address - 16, old.mapping, block - 16, mapping];
-                self.tell(thread, Kind::Mremap, old.time_ns, operands);
+                self.publish(thread, Kind::Mremap, old.time_ns, operands);
             }
         }
         if let Some(bytes) = bytes.filter(|_| block != 0) {
@@ -278,39 +282,39 @@ impl Allocator {
         let seed = u64::from(thread.tid) << 32 ^ sys::now_ns();
         let Some(mean) = thread.allocations.choice.of(header, block.bytes, tracked, seed) else { return };
         // What has a mapping of its own has fresh pages, which go with it.
-        let bytes = if block.mapping == 0 || self.tells_every_block() { block.bytes } else { 0 };
+        let bytes = if block.mapping == 0 || self.publishes_every_block() { block.bytes } else { 0 };
         let Some(time_ns) = self.know(block.key, bytes) else {
             header.untracked.fetch_add(1, Relaxed);
             return;
         };
         let operands = [block.address, block.bytes, block.begun_ns, block.mapping];
         let record = Record { kind: Kind::Alloc, time_ns, tid: thread.tid, operands };
-        if !self.channel.tell_allocation(&record, block.call, mean, caller) {
+        if !self.channel.publish_allocation(&record, block.call, mean, caller) {
             self.forget(block.key);
         }
     }
 
     /// The program says something of an allocator of its own, by `numalens.h`; it goes on at `next`.
-    pub fn told(&self, thread: &mut Thread, request: Request, next: u64) {
-        let [first, second] = [ARGUMENTS[1], ARGUMENTS[2]].map(|register| thread.area.register(register));
-        let key = first | TOLD;
+    pub fn declared(&self, thread: &mut Thread, request: Request, next: u64) {
+        let [first, second] = [ARGUMENTS[1], ARGUMENTS[2]].map(|register| thread.context.register(register));
+        let key = first | DECLARED;
         match request {
             _ if first == 0 || thread.borrows || !self.channel.is_open() => {}
             Request::Alloc => {
-                let [sp, bp] = [RSP, RBP].map(|register| thread.area.register(register));
-                let block = Block { call: Call::Told, address: first, key, bytes: second, begun_ns: 0, mapping: 0 };
+                let [sp, bp] = [RSP, RBP].map(|register| thread.context.register(register));
+                let block = Block { call: Call::Declared, address: first, key, bytes: second, begun_ns: 0, mapping: 0 };
                 self.allocated(thread, &block, &Caller { ip: next, sp, bp });
             }
             Request::Free => {
                 if let Some(old) = self.forget(key) {
-                    self.tell(thread, Kind::Free, old.time_ns, [first, 1, 0, 0]);
+                    self.publish(thread, Kind::Free, old.time_ns, [first, 1, 0, 0]);
                 }
             }
             Request::Name => {
                 let mut text = [0u8; MOST_NAME_BYTES];
                 let text = user::read_beginning(second, &mut text);
                 let record = Record { kind: Kind::Name, time_ns: now(), tid: thread.tid, operands: [first, 0, 0, 0] };
-                self.channel.tell_text(&record, text);
+                self.channel.publish_text(&record, text);
             }
             _ => {}
         }
@@ -327,7 +331,7 @@ impl Allocator {
         }
         let operands = [address, bytes, protection & 0xffff_ffff | flags << 32, offset];
         let record = Record { kind: Kind::Alloc, time_ns: now(), tid: thread.tid, operands };
-        self.channel.tell_allocation(&record, Call::Mmap, 0, &call.caller(thread));
+        self.channel.publish_allocation(&record, Call::Mmap, 0, &call.caller(thread));
     }
 
     /// Memory has got another protection.
@@ -338,12 +342,13 @@ impl Allocator {
         }
         let operands = [address, bytes, protection & 0xffff_ffff, 0];
         let record = Record { kind: Kind::Alloc, time_ns: now(), tid: thread.tid, operands };
-        self.channel.tell_allocation(&record, Call::Protect, 0, &call.caller(thread));
+        self.channel.publish_allocation(&record, Call::Protect, 0, &call.caller(thread));
     }
 
-    /// The collector is to know of a block, by its key. Returns the time to tell of it with; none: there is no room for it.
+    /// The collector is to know of a block, by its key. Returns the time to report it with; none: there is no room for
+    /// it.
     fn know(&self, key: u64, bytes: u64) -> Option<u64> {
-        if !self.tells_every_block() {
+        if !self.publishes_every_block() {
             let mut tracked = TRACKED.lock();
             // One that was there has gone with the memory around it.
             if tracked.len() >= MOST_TRACKED && !tracked.contains(&key) {
@@ -355,13 +360,13 @@ impl Allocator {
         Some(now())
     }
 
-    fn tells_every_block(&self) -> bool {
+    fn publishes_every_block(&self) -> bool {
         self.channel.header().every.load(Relaxed) != 0
     }
 
     /// A block is about to end; none: the collector does not know of it.
     fn forget(&self, key: u64) -> Option<Old> {
-        let every = self.tells_every_block();
+        let every = self.publishes_every_block();
         if !every && !TRACKED.lock().remove(&key) {
             return None;
         }
@@ -369,39 +374,39 @@ impl Allocator {
             0 if every => return None,
             bytes => bytes.max(1),
         };
-        let mapping = if key & TOLD == 0 { own_mapping(key) } else { 0 };
+        let mapping = if key & DECLARED == 0 { own_mapping(key) } else { 0 };
         Some(Old { time_ns: now(), bytes, mapping })
     }
 
-    fn tell_region(&self, tid: u32, span: Span) {
+    fn publish_region(&self, tid: u32, span: Span) {
         let operands = [span.call, span.begun_ns, span.ended_ns, u64::from(tid)];
-        self.channel.tell(&Record { kind: Kind::Region, time_ns: sys::now_ns(), tid, operands });
+        self.channel.publish(&Record { kind: Kind::Region, time_ns: sys::now_ns(), tid, operands });
     }
 
-    /// The thread, or its process, is about to end: what still waits to be told of it.
+    /// The thread, or its process, is about to end: what still waits to be published.
     pub fn end(&self, thread: &mut Thread) {
         if !thread.borrows && self.channel.is_open() {
-            thread.allocations.regions.rest().for_each(|span| self.tell_region(thread.tid, span));
+            thread.allocations.regions.rest().for_each(|span| self.publish_region(thread.tid, span));
         }
     }
 
     /// What becomes of a block that has been forgotten.
-    fn tell_of(&self, thread: &Thread, what: Kind, block: u64, old: &Old) {
-        self.tell(thread, what, old.time_ns, [block, 0, 0, 0]);
+    fn publish_of(&self, thread: &Thread, what: Kind, block: u64, old: &Old) {
+        self.publish(thread, what, old.time_ns, [block, 0, 0, 0]);
     }
 
-    fn tell(&self, thread: &Thread, kind: Kind, time_ns: u64, operands: [u64; 4]) {
-        self.channel.tell(&Record { kind, time_ns, tid: thread.tid, operands });
+    fn publish(&self, thread: &Thread, kind: Kind, time_ns: u64, operands: [u64; 4]) {
+        self.channel.publish(&Record { kind, time_ns, tid: thread.tid, operands });
     }
 }
 
-/// The time, later than of all that has been told by this thread: the clock may stand still for that long.
+/// The time, later than of all that has been published by this thread: the clock may stand still for that long.
 fn now() -> u64 {
     sys::now_ns() + 1
 }
 
-/// The word at an address, at or above the stack pointer. That it is there is known of the stack pointer's own page alone: a call has just put its
-/// return address there.
+/// The word at an address, at or above the stack pointer. That it is there is known of the stack pointer's own page
+/// alone: a call has just put its return address there.
 fn on_stack(at: u64, sp: u64) -> Option<u64> {
     if at.is_multiple_of(8) && at / sys::PAGE == sp / sys::PAGE {
         // SAFETY: a word of a page that is mapped and was written a moment ago.
@@ -413,14 +418,15 @@ fn on_stack(at: u64, sp: u64) -> Option<u64> {
 /// Has the program come here when it comes to `ip`.
 fn watch(ip: u64) {
     let mut code = runtime().code.lock();
-    let crate::runtime::Code { cache, world, .. } = &mut *code;
-    if world.watched.insert(ip) {
-        cache.invalidate(world, ip..ip + 1);
+    let crate::runtime::Code { cache, env, .. } = &mut *code;
+    if env.watched.insert(ip) {
+        cache.invalidate(env, ip..ip + 1);
     }
 }
 
-/// The size of the mapping that glibc made for this block alone, and that it moves whole when the block grows; 0 for any other. Such a block
-/// begins 16 bytes into its first page, after its size, a multiple of the page size, with flag 2.
+/// The size of the mapping that glibc made for this block alone, and that it moves whole when the block grows; 0 for
+/// any other. Such a block begins 16 bytes into its first page, after its size, a multiple of the page size, with flag
+/// 2.
 fn own_mapping(block: u64) -> u64 {
     if block % sys::PAGE != 16 {
         return 0;

@@ -1,7 +1,8 @@
-//! OpenMP's parallel regions of static programs, told as phases by the place in the program that begins them. The twin of
-//! `crates/interpose/c/openmp.c`, which says why instances that follow each other closely are told as one.
+//! OpenMP's parallel regions of static programs, published as phases by the place in the program that begins them. The
+//! twin of `crates/interpose/c/openmp.c`, which says why instances that follow each other closely are published as one.
 //!
-//! The call of the runtime that a compiler makes for a region returns when the region has ended: two of the watched addresses.
+//! The call of the runtime that a compiler makes for a region returns when the region has ended: two of the watched
+//! addresses.
 
 use alloc::vec::Vec;
 
@@ -37,12 +38,12 @@ pub struct Span {
     pub ended_ns: u64,
 }
 
-/// What is not told yet of a place that begins regions.
+/// What is not published yet of a place that begins regions.
 struct Waiting {
     call: u64,
     span: Option<Span>,
-    /// When something was told of it.
-    told_ns: u64,
+    /// When something was published of it.
+    published_ns: u64,
 }
 
 impl Regions {
@@ -55,7 +56,7 @@ impl Regions {
         }
     }
 
-    /// The program comes to `ip`, with this stack pointer. What is to be told now, if a region ends by that.
+    /// The program comes to `ip`, with this stack pointer. What is to be published now, if a region ends by that.
     pub fn reach(&mut self, ip: u64, sp: u64, now: u64) -> Option<Span> {
         let ended = self.underway.pop_if(|inner| inner.back == ip && inner.sp + 8 == sp)?;
         self.lasted(Span { call: ended.call, begun_ns: ended.begun_ns, ended_ns: now })
@@ -64,16 +65,16 @@ impl Regions {
     fn lasted(&mut self, span: Span) -> Option<Span> {
         let Some(known) = self.waiting.iter_mut().find(|waiting| waiting.call == span.call) else {
             if self.waiting.len() < MOST {
-                self.waiting.push(Waiting { call: span.call, span: None, told_ns: span.ended_ns });
+                self.waiting.push(Waiting { call: span.call, span: None, published_ns: span.ended_ns });
             }
             return Some(span);
         };
         let span = Span { begun_ns: known.span.map_or(span.begun_ns, |first| first.begun_ns), ..span };
-        if span.ended_ns - known.told_ns < AT_ONCE_NS {
+        if span.ended_ns - known.published_ns < AT_ONCE_NS {
             known.span = Some(span);
             return None;
         }
-        (known.span, known.told_ns) = (None, span.ended_ns);
+        (known.span, known.published_ns) = (None, span.ended_ns);
         Some(span)
     }
 
@@ -92,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn regions_nest_and_are_told_when_they_end() {
+    fn regions_nest_and_are_published_when_they_end() {
         let mut regions = Regions::default();
         regions.begin(0x1000, 7, 17, 10);
         regions.begin(0x800, 8, 18, 20);

@@ -1,12 +1,12 @@
 //! Files in which the kernel describes the machine: paths to them lead elsewhere.
 //!
-//! Problem: programs read sysfs and /proc in their own ways: with absolute paths, relative to a descriptor of `/`, by descending from a folder
-//! that they have opened, by following links.
+//! Problem: programs read sysfs and /proc in their own ways: with absolute paths, relative to a descriptor of `/`, by
+//! descending from a folder that they have opened, by following links.
 //!
-//! Mechanism: while the program starts, the collector writes the virtual machine's files below a folder of its own, with the kernel's names.
-//! A path that leads into one of the [`PLACES`] (`paths.rs`) gets that folder in front, whatever the call: the rest is the kernel's work, also
-//! for whatever is then opened relative to such a folder. Files that change or differ from thread to thread are made when they are opened
-//! (`proc_files.rs`).
+//! Mechanism: while the program starts, the collector writes the virtual machine's files below a folder of its own,
+//! with the kernel's names. A path that leads into one of the [`PLACES`] (`paths.rs`) gets that folder in front,
+//! whatever the call: the rest is the kernel's work, also for whatever is then opened relative to such a folder. Files
+//! that change or differ from thread to thread are made when they are opened (`proc_files.rs`).
 
 use super::paths::{self, Base, LONGEST, Names, Path, Region};
 use super::proc_files::{self, Made};
@@ -27,7 +27,8 @@ const PLACES: [&[u8]; 6] = [
     b"/sys/bus/node",
     b"/proc/cpuinfo",
 ];
-/// CPUs and nodes of a group of processes, wherever it stands: what hwloc and container runtimes look at. Of both versions of groups.
+/// CPUs and nodes of a group of processes, wherever it stands: what hwloc and container runtimes look at. Of both
+/// versions of groups.
 const GROUPS: &[u8] = b"/sys/fs/cgroup";
 const OF_GROUPS: [(&[u8], &[u8]); 8] = [
     (b"cpuset.cpus", b"/cpuset.cpus"),
@@ -65,7 +66,8 @@ fn arguments_of(number: u32) -> Option<(Option<usize>, usize)> {
     }
 }
 
-/// Makes a call with another path, or makes the file that it opens. None: it is like any other. Returns the kernel's word.
+/// Makes a call with another path, or makes the file that it opens. None: it is like any other. Returns the kernel's
+/// word.
 pub fn examine(thread: &Thread, number: u32, arguments: [u64; 6]) -> Option<u64> {
     match number {
         raw::__NR_getcwd => return name_of_working_folder(thread, arguments),
@@ -169,15 +171,15 @@ fn name_of_working_folder(thread: &Thread, [to, room, ..]: [u64; 6]) -> Option<u
     })
 }
 
-/// Whether the path at an address certainly leads to other files: said of most, without asking the kernel for its bytes. (It is about to read
-/// them itself.)
+/// Whether the path at an address certainly leads to other files: said of most, without asking the kernel for its
+/// bytes. (It is about to read them itself.)
 fn is_other(address: u64, works_in: Option<Region>) -> bool {
     let code = runtime().code.lock();
-    let Some(mapping) = code.world.maps.find(address).filter(|mapping| mapping.protection & raw::PROT_READ != 0) else {
+    let Some(mapping) = code.env.maps.find(address).filter(|mapping| mapping.protection & raw::PROT_READ != 0) else {
         return false;
     };
-    // SAFETY: a byte of a readable mapping; nothing is unmapped while the lock is held. (Of a file that was cut behind its mapping's back the
-    // program cannot read it either.)
+    // SAFETY: a byte of a readable mapping; nothing is unmapped while the lock is held. (Of a file that was cut behind
+    // its mapping's back the program cannot read it either.)
     let bytes = (address..mapping.end).map(|at| unsafe { (at as *const u8).read() });
     Names::of(bytes, is_own).is_other(works_in)
 }

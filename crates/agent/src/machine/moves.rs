@@ -49,9 +49,9 @@ impl Whose {
     fn move_page(&mut self, runtime: &Runtime, address: u64, node: u16) {
         match self {
             Whose::Own => {
-                let file = runtime.code.lock().world.maps.find(address).map_or(File::NONE, |mapping| mapping.file);
+                let file = runtime.code.lock().env.maps.find(address).map_or(File::NONE, |mapping| mapping.file);
                 let page = address & !(PAGE - 1);
-                runtime.shadow.rehome(runtime.process(), |_| file, page..page + PAGE, |_, _| Some(node));
+                runtime.shadow.migrate(runtime.process(), |_| file, page..page + PAGE, |_, _| Some(node));
             }
             Whose::Others(other) => other.move_page(address / PAGE, node),
         }
@@ -63,7 +63,7 @@ impl Whose {
             Whose::Own => {
                 runtime.shadow.catch_up(runtime);
             }
-            Whose::Others(other) => other.tell_moved(runtime),
+            Whose::Others(other) => other.publish_move(runtime),
         }
     }
 }
@@ -103,8 +103,8 @@ struct List<'a> {
     status: u64,
     /// Those that are mapped several times as well.
     all: bool,
-    /// Pages were moved to this node, of which it could not be said: the kernel moves pages that follow each other and have one target, and then
-    /// says so.
+    /// Pages were moved to this node, of which it could not be said: the kernel moves pages that follow each other and
+    /// have one target, and then says so.
     unsaid: Option<u32>,
 }
 
@@ -128,8 +128,8 @@ impl List<'_> {
             for (place, (&address, &host)) in (done..).zip(addresses.iter().zip(&*numbers)) {
                 if self.nodes == 0 {
                     let mut home = || self.whose.home(self.runtime, self.thread, address);
-                    let told = if host < 0 { host } else { home().map_or(-(ENOENT as i32), |node| node as i32) };
-                    self.say(place, told)?;
+                    let reported = if host < 0 { host } else { home().map_or(-(ENOENT as i32), |node| node as i32) };
+                    self.say(place, reported)?;
                 } else {
                     self.one(place, address, host, &mut exclusive)?;
                 }
@@ -139,8 +139,8 @@ impl List<'_> {
         if self.unsaid.is_some() { Err(EFAULT) } else { Ok(0) }
     }
 
-    fn say(&self, place: u64, told: i32) -> Result<()> {
-        fault(user::write_bytes(self.status.wrapping_add(place * 4), &told.to_le_bytes()))
+    fn say(&self, place: u64, reported: i32) -> Result<()> {
+        fault(user::write_bytes(self.status.wrapping_add(place * 4), &reported.to_le_bytes()))
     }
 
     /// Moves the page at `address`, if it is there: what the host says of it is no error.
@@ -163,7 +163,7 @@ impl List<'_> {
         };
         match stays {
             Some(_) if self.unsaid.is_some() => Err(EFAULT),
-            Some(told) => self.say(place, told),
+            Some(reported) => self.say(place, reported),
             None => {
                 self.whose.move_page(self.runtime, address, index);
                 if self.unsaid.is_none() && self.say(place, node as i32).is_err() {
@@ -197,10 +197,10 @@ pub fn migrate_pages(runtime: &Runtime, thread: &Thread, [pid, bits, from, to, .
         match &mut whose {
             Whose::Own => {
                 let code = runtime.code.lock();
-                let file = |page| code.world.maps.find(page * PAGE).map_or(File::NONE, |mapping| mapping.file);
-                runtime.shadow.rehome(runtime.process(), file, 0..sys::USER_END, place);
+                let file = |page| code.env.maps.find(page * PAGE).map_or(File::NONE, |mapping| mapping.file);
+                runtime.shadow.migrate(runtime.process(), file, 0..sys::USER_END, place);
             }
-            Whose::Others(other) => other.rehome(place),
+            Whose::Others(other) => other.migrate(place),
         }
         whose.done(runtime);
         Ok(0)

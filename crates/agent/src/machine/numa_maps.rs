@@ -1,12 +1,12 @@
 //! `numa_maps` of a process: the kernel's text with the machine's policies and nodes.
 //!
-//! The kernel has a line for each of its mappings. In this process a mapping falls into as many lines as it has policies here, and what is not
-//! the program's has none. Of another process of the recording the records of its pages tell their homes, and it has told which of its mappings have
-//! policies.
+//! The kernel has a line for each of its mappings. In this process a mapping falls into as many lines as it has
+//! policies here, and what is not the program's has none. Of another process of the recording the records of its pages
+//! tell their homes, and it has told which of its mappings have policies.
 
 use super::others::Other;
 use super::policy::{Policy, mode};
-use super::{number_of, placement, shared_policies, told_policies};
+use super::{number_of, placement, published_policies, shared_policies};
 use crate::maps;
 use crate::placement as places;
 use crate::runtime::{Runtime, runtime};
@@ -62,7 +62,7 @@ fn own(runtime: &Runtime, thread: &Thread, policy: Policy, mappings: &[Range<u64
     let mut pieces: Vec<Piece> = Vec::new();
     for range in mappings {
         let first = pieces.len();
-        for mapping in code.world.maps.overlapping(range.clone()) {
+        for mapping in code.env.maps.overlapping(range.clone()) {
             let part = mapping.start.max(range.start)..mapping.end.min(range.end);
             let own = shared_policies::of_page(mapping, part.start >> PAGE_BITS);
             let policy = if own.mode == mode::DEFAULT { policy } else { own };
@@ -87,7 +87,7 @@ fn count(counts: &mut Counts, home: u16) {
 
 /// The mappings of another process, with the pages that it has touched.
 fn of_another(runtime: &Runtime, process: Extent, policy: Policy, mappings: &[Range<u64>]) -> Option<Vec<Piece>> {
-    let told = told_policies::of(runtime, process);
+    let told = published_policies::of(runtime, process);
     let mut pieces: Vec<Piece> = Vec::new();
     for range in mappings {
         let first = pieces.len();

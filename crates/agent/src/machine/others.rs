@@ -1,7 +1,8 @@
 //! Pages of other processes of the recording: what their agents have written down of them.
 //!
-//! Nobody else may change the table of pages of a process. So who moves a page of another one writes into the page's record where it is to be counted, and
-//! tells that process, which takes notice before it next says anything of homes, and as `pages/rehome.rs` has it.
+//! Nobody else may change the table of pages of a process. So who moves a page of another one writes into the page's
+//! record where it is to be counted, and tells that process, which takes notice before it next says anything of homes,
+//! and as `pages/migrate.rs` has it.
 
 use crate::pages::class_in;
 use crate::runtime::{Runtime, runtime};
@@ -69,7 +70,8 @@ impl Other {
         unsafe { core::slice::from_raw_parts(self.records.0 as *const PageRecord, self.given) }
     }
 
-    /// What `ask` finds of a page, by its record; if that has gone on under another number meanwhile, it is looked for again. None: there is no such page.
+    /// What `ask` finds of a page, by its record; if that has gone on under another number meanwhile, it is looked for
+    /// again. None: there is no such page.
     fn find<T>(&mut self, page: u64, ask: impl Fn(&Self, &PageRecord) -> T) -> Option<T> {
         for _ in 0..MOST_LOOKS {
             let record = self.records().get(*self.pages.get(&page)? as usize)?;
@@ -90,7 +92,8 @@ impl Other {
         })?
     }
 
-    /// Calls `found` for the pages that it has touched and that are there and have homes: with their numbers and the indices of their nodes.
+    /// Calls `found` for the pages that it has touched and that are there and have homes: with their numbers and the
+    /// indices of their nodes.
     pub fn each_home(&mut self, mut found: impl FnMut(u64, u16)) {
         let pages: Vec<u64> = self.pages.keys().copied().collect();
         for page in pages {
@@ -107,16 +110,16 @@ impl Other {
     }
 
     /// Moves the pages that `to` names new nodes for (page, index of its node; index of the new one).
-    pub fn rehome(&mut self, mut to: impl FnMut(u64, u16) -> Option<u16>) {
+    pub fn migrate(&mut self, mut to: impl FnMut(u64, u16) -> Option<u16>) {
         let mut moves = Vec::new();
         self.each_home(|page, home| moves.extend(to(page, home).filter(|&new| new != home).map(|new| (page, new))));
         moves.into_iter().for_each(|(page, new)| self.move_page(page, new));
     }
 
     /// Tells it that pages of it have moved.
-    pub fn tell_moved(&self, runtime: &Runtime) {
+    pub fn publish_move(&self, runtime: &Runtime) {
         self.header().moved.fetch_add(1, AcqRel);
-        runtime.session.commons().tell_moved();
+        runtime.session.commons().publish_move();
     }
 }
 

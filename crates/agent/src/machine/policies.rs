@@ -2,7 +2,7 @@
 
 use super::cpus::NodeSet;
 use super::policy::{self, Policy, mode};
-use super::{all_nodes, memory_nodes, number_of, placement, shared_policies, told_policies};
+use super::{all_nodes, memory_nodes, number_of, placement, published_policies, shared_policies};
 use crate::pages::{Exclusive, expected};
 use crate::placement as places;
 use crate::runtime::Runtime;
@@ -79,29 +79,29 @@ fn look(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags]: [u
     if flags & !(F_NODE | F_ADDR | F_MEMS_ALLOWED) != 0 || mask != 0 && bits < numbers {
         return Err(EINVAL);
     }
-    let (told, nodes) = if flags & F_MEMS_ALLOWED != 0 {
+    let (reported, nodes) = if flags & F_MEMS_ALLOWED != 0 {
         if flags & (F_NODE | F_ADDR) != 0 {
             return Err(EINVAL);
         }
         (0, memory_nodes(placement()))
     } else if flags & F_ADDR != 0 {
-        let mapping = runtime.code.lock().world.maps.find(address).copied().ok_or(EFAULT)?;
+        let mapping = runtime.code.lock().env.maps.find(address).copied().ok_or(EFAULT)?;
         let policy = shared_policies::of_page(&mapping, address / PAGE);
-        let told = if flags & F_NODE == 0 { policy.word() } else { node_at(runtime, thread, address)? };
-        (told, policy.told())
+        let reported = if flags & F_NODE == 0 { policy.word() } else { node_at(runtime, thread, address)? };
+        (reported, policy.reported())
     } else if address != 0 {
         return Err(EINVAL);
     } else {
         let policy = &thread.place.policy;
-        let told = match flags & F_NODE {
+        let reported = match flags & F_NODE {
             0 => policy.word(),
             _ if policy.goes_round() => policy.next(thread.place.last.get()),
             _ => return Err(EINVAL),
         };
-        (told, policy.told())
+        (reported, policy.reported())
     };
     if to != 0 {
-        fault(user::write_bytes(to, &told.to_le_bytes()))?;
+        fault(user::write_bytes(to, &reported.to_le_bytes()))?;
     }
     if mask != 0 {
         write_nodes(mask, bits, &nodes)?;
@@ -109,7 +109,8 @@ fn look(runtime: &Runtime, thread: &Thread, [to, mask, bits, address, flags]: [u
     Ok(0)
 }
 
-/// The number of the node that has the page at `address`; like the kernel's answer, this brings a page there if there is none.
+/// The number of the node that has the page at `address`; like the kernel's answer, this brings a page there if there
+/// is none.
 fn node_at(runtime: &Runtime, thread: &Thread, address: u64) -> Result<u32> {
     let mut node = 0u32;
     let arguments = [&raw mut node as u64, 0, 0, address, F_NODE | F_ADDR, 0];
@@ -165,7 +166,7 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
     let moves = flags & (MF_MOVE | MF_MOVE_ALL) != 0;
     let memory = runtime.process();
     let mut code = runtime.code.lock();
-    let maps = &mut code.world.maps;
+    let maps = &mut code.env.maps;
     let mut next = range.start;
     let mut has_hole = false;
     for mapping in maps.overlapping(range.clone()) {
@@ -196,7 +197,7 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
         if moves {
             // Pages that are mapped several times stay, which is no failure.
             let mut may = |page| flags & MF_MOVE_ALL != 0 || exclusive.has(page);
-            runtime.shadow.rehome(
+            runtime.shadow.migrate(
                 memory,
                 |_| mapping.file,
                 part,
@@ -206,8 +207,8 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
             );
         }
     }
-    told_policies::begin();
-    told_policies::tell(runtime, maps);
+    published_policies::begin();
+    published_policies::publish(runtime, maps);
     drop(code);
     runtime.shadow.catch_up(runtime);
     Ok(0)
@@ -227,7 +228,7 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
     if range.is_empty() {
         return Ok(0);
     }
-    let maps = &mut runtime.code.lock().world.maps;
+    let maps = &mut runtime.code.lock().env.maps;
     let with = |mapping: &&crate::maps::Mapping| mapping.policy != Policy::NONE;
     let mut policies =
         maps.overlapping(range.clone()).iter().filter(with).map(|mapping| mapping.policy.mode).peekable();
@@ -246,13 +247,14 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
         let part = mapping.start.max(range.start)..mapping.end.min(range.end);
         shared_policies::set(runtime, mapping, part, mapping.policy);
     }
-    told_policies::tell(runtime, maps);
+    published_policies::publish(runtime, maps);
     Ok(0)
 }
 
-/// The index of the node that takes the page `number` when `thread` places it in memory with the policy `within`; none where nobody has said
-/// anything, so that it goes where `--policy` has it. `by_address`: where pages go round, the address says whose turn it is, as in all memory of the process
-/// alone; in memory that processes share, it is the node's after the one that took the thread's last page.
+/// The index of the node that takes the page `number` when `thread` places it in memory with the policy `within`; none
+/// where nobody has said anything, so that it goes where `--policy` has it. `by_address`: where pages go round, the
+/// address says whose turn it is, as in all memory of the process alone; in memory that processes share, it is the
+/// node's after the one that took the thread's last page.
 pub fn wanted_home(thread: &Thread, within: &Policy, number: u64, by_address: bool) -> Option<u16> {
     let own = &thread.place.policy;
     if within.mode == mode::DEFAULT && own.mode == mode::DEFAULT {

@@ -1,7 +1,8 @@
-//! Memory policies of a virtual machine: what the kernel makes of the program's words, and where a page goes under them.
+//! Memory policies of a virtual machine: what the kernel makes of the program's words, and where a page goes under
+//! them.
 //!
-//! Follows `mm/mempolicy.c` of Linux 6.12, with these differences: nodes never run full, so the preferred node takes its pages; weights of
-//! weighted interleaving are all 1, the kernel's default; no migration by NUMA balancing.
+//! Follows `mm/mempolicy.c` of Linux 6.12, with these differences: nodes never run full, so the preferred node takes
+//! its pages; weights of weighted interleaving are all 1, the kernel's default; no migration by NUMA balancing.
 
 use super::cpus::{NodeSet, write_list};
 use super::{index_of, number_of};
@@ -142,7 +143,7 @@ impl Policy {
     }
 
     /// The nodes that the kernel tells: those named where the flags keep them apart from those in force.
-    pub fn told(&self) -> NodeSet {
+    pub fn reported(&self) -> NodeSet {
         if u32::from(self.flags) & (STATIC_NODES | RELATIVE_NODES) != 0 { self.named } else { self.nodes }
     }
 
@@ -166,8 +167,8 @@ impl Policy {
         self.nodes.after(last).unwrap_or(NOBODY)
     }
 
-    /// The index of the node that takes a page which a thread on the node of index `toucher` touches first, under the policy of the thread:
-    /// where pages go round, `last` is who took the one before.
+    /// The index of the node that takes a page which a thread on the node of index `toucher` touches first, under the
+    /// policy of the thread: where pages go round, `last` is who took the one before.
     pub fn home(&self, placement: &Placement, toucher: usize, last: &Cell<u32>) -> Option<u16> {
         if self.goes_round() {
             last.set(self.next(last.get()));
@@ -210,7 +211,8 @@ fn set_at(words: &[u64], at: usize) -> NodeSet {
     set
 }
 
-/// Where each of `from` moves to when pages are migrated to `to`, as the kernel pairs them: the n-th to the n-th, over and over. None: it stays.
+/// Where each of `from` moves to when pages are migrated to `to`, as the kernel pairs them: the n-th to the n-th, over
+/// and over. None: it stays.
 pub fn migrates(node: u32, from: &NodeSet, to: &NodeSet) -> Option<u32> {
     if !from.contains(node) || to.is_empty() || from.len() != to.len() && to.contains(node) {
         return None;
@@ -238,7 +240,7 @@ mod tests {
 
     #[test]
     fn words_are_judged_as_by_the_kernel() {
-        let new = |word: u32, named| policy(word, named).map(|policy| (policy.word(), policy.told().0[0]));
+        let new = |word: u32, named| policy(word, named).map(|policy| (policy.word(), policy.reported().0[0]));
         assert_eq!(new(0, 0), Ok((0, 0)));
         assert_eq!(new(0, 1), Err(EINVAL));
         assert_eq!(new(1, 0), Ok((4, 0)), "preferring no node is preferring the local one");
@@ -316,7 +318,7 @@ mod tests {
         let new = |word, named: &[u32]| Policy::new(word, named.iter().copied().collect(), &memory).unwrap();
         let bound = new(2, &[1023]);
         assert_eq!((bound.bound_to(), bound.home(&machine, 0, &Cell::new(NOBODY))), (Some(1023), Some(3)));
-        assert_eq!((Policy::from_shared(bound.to_words()), new(1, &[252, 1023]).told().only()), (bound, Some(252)));
+        assert_eq!((Policy::from_shared(bound.to_words()), new(1, &[252, 1023]).reported().only()), (bound, Some(252)));
         let (round, last) = (new(3, &[0, 252, 1023]), Cell::new(NOBODY));
         assert_eq!([0; 4].map(|_| round.home(&machine, 0, &last)), [Some(0), Some(2), Some(3), Some(0)]);
         assert_eq!(new(2 | RELATIVE_NODES, &[1, 5]).nodes, [252, 1023].into_iter().collect());

@@ -1,11 +1,11 @@
 //! What the instructions `cpuid` and `lsl` tell of a virtual machine.
 //!
-//! Problem: OpenMP runtimes and hwloc bind a thread to one CPU after the other and ask `cpuid` there which package and core it is; old C code
-//! reads CPU and node from the limit of a segment. Both would find the host.
+//! Problem: OpenMP runtimes and hwloc bind a thread to one CPU after the other and ask `cpuid` there which package and
+//! core it is; old C code reads CPU and node from the limit of a segment. Both would find the host.
 //!
-//! Mechanism: as the machine's files have it (`numalens_topology`), each node with CPUs is a package and each CPU a core with one thread. So an
-//! APIC id is the package above the number of the core in it, in as many bits as the largest package needs, and those leaves that tell
-//! of APIC ids and of who shares what are made from that:
+//! Mechanism: as the machine's files have it (`numalens_topology`), each node with CPUs is a package and each CPU a
+//! core with one thread. So an APIC id is the package above the number of the core in it, in as many bits as the
+//! largest package needs, and those leaves that tell of APIC ids and of who shares what are made from that:
 //!
 //! ```text
 //!   1                              APIC id, threads of the package, whether there are several
@@ -13,7 +13,8 @@
 //!   0xB, 0x1F, 0x8000_0026         levels: a thread a core, cores a package
 //!   0x8000_0008, 0x8000_001E       the same in AMD's words
 //! ```
-//! Vendor, features, sizes of caches and all other leaves are the host's. What the host does not have, the machine has not either.
+//! Vendor, features, sizes of caches and all other leaves are the host's. What the host does not have, the machine has
+//! not either.
 
 use super::calls::processor;
 use super::node_of_cpu;
@@ -25,7 +26,7 @@ use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{MOST_NODES, Placement};
-use numalens_translator::{Question, area};
+use numalens_translator::{CpuQuery, context as fixed};
 
 /// The segment of each CPU whose limit is the CPU and its node, without the bits of privilege.
 const CPU_SEGMENT: u32 = 0x78;
@@ -33,31 +34,31 @@ const PRIVILEGE: u32 = 3;
 const ZERO_FLAG: u64 = 1 << 6;
 
 /// Puts the answer into the registers of the program.
-pub fn answer(thread: &Thread, placement: &Placement, question: Question) {
-    let area = thread.area;
-    match question {
-        Question::Cpuid => {
-            let (leaf, part) = (area.register(0) as u32, area.register(1) as u32);
+pub fn answer(thread: &Thread, placement: &Placement, query: CpuQuery) {
+    let context = thread.context;
+    match query {
+        CpuQuery::Cpuid => {
+            let (leaf, part) = (context.register(0) as u32, context.register(1) as u32);
             let host = __cpuid_count(leaf, part);
-            let told = match is_about_cpus(leaf) {
-                true => told(&Seat::of(&thread.place, placement), Processor::of_host(), leaf, part, host),
+            let reported = match is_about_cpus(leaf) {
+                true => reported(&Seat::of(&thread.place, placement), Processor::of_host(), leaf, part, host),
                 false => host,
             };
-            for (register, value) in [(0, told.eax), (3, told.ebx), (1, told.ecx), (2, told.edx)] {
-                area.set_register(register, value.into());
+            for (register, value) in [(0, reported.eax), (3, reported.ebx), (1, reported.ecx), (2, reported.edx)] {
+                context.set_register(register, value.into());
             }
         }
-        Question::Limit { to, bytes, selector } => {
-            let selector = area.register(selector) as u32 & 0xffff;
+        CpuQuery::Limit { to, bytes, selector } => {
+            let selector = context.register(selector) as u32 & 0xffff;
             let limit = match selector & !PRIVILEGE {
                 CPU_SEGMENT => Some(processor(&thread.place, placement)),
                 _ => limit_of(selector),
             };
-            let flags = area.get(area::FLAGS);
-            area.set(area::FLAGS, if limit.is_some() { flags | ZERO_FLAG } else { flags & !ZERO_FLAG });
+            let flags = context.get(fixed::FLAGS);
+            context.set(fixed::FLAGS, if limit.is_some() { flags | ZERO_FLAG } else { flags & !ZERO_FLAG });
             if let Some(limit) = limit {
                 let changes = u64::MAX >> (64 - 8 * u32::from(bytes));
-                area.set_register(to, area.register(to) & !changes | limit & changes);
+                context.set_register(to, context.register(to) & !changes | limit & changes);
             }
         }
     }
@@ -90,7 +91,8 @@ struct Processor {
     last: [u16; 2],
 }
 
-/// That, packed by [`Processor::pack`]: under a hypervisor every `cpuid` takes longer than all the rest. 0: not asked for yet.
+/// That, packed by [`Processor::pack`]: under a hypervisor every `cpuid` takes longer than all the rest. 0: not asked
+/// for yet.
 static HOST: AtomicU64 = AtomicU64::new(0);
 
 impl Processor {
@@ -172,7 +174,7 @@ fn is_about_cpus(leaf: u32) -> bool {
 }
 
 /// What the machine tells where the host's processor says this.
-fn told(seat: &Seat, processor: Processor, leaf: u32, part: u32, host: CpuidResult) -> CpuidResult {
+fn reported(seat: &Seat, processor: Processor, leaf: u32, part: u32, host: CpuidResult) -> CpuidResult {
     if !processor.has(leaf) {
         return host;
     }
@@ -256,7 +258,7 @@ mod tests {
 
     /// What is told where the host, which has all leaves, says this.
     fn of(seat: &Seat, vendor: Vendor, leaf: u32, part: u32, host: CpuidResult) -> CpuidResult {
-        told(seat, Processor { vendor, last: [u16::MAX; 2] }, leaf, part, host)
+        reported(seat, Processor { vendor, last: [u16::MAX; 2] }, leaf, part, host)
     }
 
     #[test]
@@ -270,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_told_in_all_ways() {
+    fn ids_are_reported_in_all_ways() {
         let host = CpuidResult { eax: 0x543, ebx: 0x0704_0800, ecx: 0xfeda_3203, edx: 0x078b_fbff };
         for (vendor, threads) in [(Vendor::Other, 8), (Vendor::Amd, 5)] {
             let first = of(&SEAT, vendor, 1, 0, host);
@@ -323,7 +325,7 @@ mod tests {
         for (leaf, has) in [(4, true), (7, true), (0xb, false), (0x8000_0008, true), (0x8000_001e, false)] {
             assert_eq!(old.has(leaf), has, "{leaf:x}");
         }
-        assert_eq!(told(&SEAT, old, 0xb, 1, NOTHING), NOTHING);
+        assert_eq!(reported(&SEAT, old, 0xb, 1, NOTHING), NOTHING);
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! Policies of shared memory, which are the memory's and not a mapping's: whoever maps it has them (`mm/shmem.c`). They stand beside the table of
-//! pages that processes have in common ([`numalens_event::exact::Commons`]).
+//! Policies of shared memory, which are the memory's and not a mapping's: whoever maps it has them (`mm/shmem.c`). They
+//! stand beside the table of pages that processes have in common ([`numalens_event::exact::Commons`]).
 //!
-//! A mapping keeps what was said of it by this process, as in Linux. Only where the table has no more room is that what counts.
+//! A mapping keeps what was said of it by this process, as in Linux. Only where the table has no more room is that what
+//! counts.
 
 use super::policy::Policy;
 use crate::maps::Mapping;
@@ -13,7 +14,7 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::log;
 
-/// Whether it has been told that there is no more room.
+/// Whether it has been reported that there is no more room.
 static TOLD: AtomicBool = AtomicBool::new(false);
 
 /// The policy of the memory at the page `page` (by its address) of a mapping.

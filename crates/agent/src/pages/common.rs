@@ -1,24 +1,26 @@
 //! Pages that processes have in common: who came first, and, on a virtual machine, where they are.
 //!
-//! Problem: shared memory (MPI windows, a database's buffers, `multiprocessing`) is placed once, by whichever process accesses a page first. A real kernel
-//! tells every process where that was, on a machine that does not exist nobody does; and the page tables do not say that it was another process: a
-//! page is missing there until this one accesses it.
+//! Problem: shared memory (MPI windows, a database's buffers, `multiprocessing`) is placed once, by whichever process
+//! accesses a page first. A real kernel tells every process where that was, on a machine that does not exist nobody
+//! does; and the page tables do not say that it was another process: a page is missing there until this one accesses
+//! it.
 //!
-//! Mechanism: a table in the session file, by file and page, that all processes of a recording write and read. The kernel says whether the file has
-//! the page (`mincore`):
+//! Mechanism: a table in the session file, by file and page, that all processes of a recording write and read. The
+//! kernel says whether the file has the page (`mincore`):
 //!
 //! ```text
 //!                       the table knows it              it does not
 //!   the page is there   another process has placed it   the first to come here has
 //!   it is not           it was given up: a new one      this access places it
 //! ```
-//! Whoever moves such a page changes its entry, and the others look at theirs again (`rehome.rs`).
+//! Whoever moves such a page changes its entry, and the others look at theirs again (`migrate.rs`).
 //!
-//! An entry is one word and changes all at once: of two processes that come at the same time, one finds what the other has said. Who has said it has
-//! not made the access yet, so for a moment the page is not there: an entry says when it was made, and is believed that long in any case.
+//! An entry is one word and changes all at once: of two processes that come at the same time, one finds what the other
+//! has said. Who has said it has not made the access yet, so for a moment the page is not there: an entry says when it
+//! was made, and is believed that long in any case.
 
-use super::ask;
 use super::home::expected;
+use super::query;
 use crate::maps::{File, Mapping};
 use crate::runtime::runtime;
 use crate::sys;
@@ -33,8 +35,8 @@ use rustc_hash::FxBuildHasher;
 const GROUP: u64 = 512;
 /// Places in the table that a group may have.
 const PROBES: u64 = 64;
-/// An entry, from below: the lowest bits of a class word; one that is always set; when it was made, in milliseconds, modulo 2^16; what tells a page
-/// from others.
+/// An entry, from below: the lowest bits of a class word; one that is always set; when it was made, in milliseconds,
+/// modulo 2^16; what tells a page from others.
 const CLASS: u64 = (1 << exact::CLASS_BITS) - 1;
 const USED: u64 = 1 << exact::CLASS_BITS;
 const TIME_SHIFT: u32 = exact::CLASS_BITS + 1;
@@ -61,7 +63,8 @@ pub struct Placed {
 }
 
 impl<'a> Common<'a> {
-    /// The page `page` (by its address) of a mapping of `file`; none where it has none in common with others. The table has a power of two of groups.
+    /// The page `page` (by its address) of a mapping of `file`; none where it has none in common with others. The table
+    /// has a power of two of groups.
     pub fn new(table: &'a [AtomicU64], file: &File, page: u64) -> Option<Self> {
         if table.is_empty() || file.key == 0 {
             return None;
@@ -136,7 +139,7 @@ pub fn placed(thread: &Thread, terrain: &Mapping, page: u64, there: bool, pinned
     let common = Common::new(runtime().session.common(), &terrain.file, page)?;
     let fresh = exact::class_word(expected(page, thread, terrain), pinned);
     let now = (sys::now_ns() / 1_000_000) as u16;
-    Some(common.place(fresh, now, || there || ask::is_cached(page)))
+    Some(common.place(fresh, now, || there || query::is_cached(page)))
 }
 
 #[cfg(test)]

@@ -1,27 +1,28 @@
-//! Pages that code is fetched from: they get a number and a class like those of data, though no access to them is counted.
+//! Pages that code is fetched from: they get a number and a class like those of data, though no access to them is
+//! counted.
 
-use super::{CHUNK, END, PAGE_BITS, Shadow, ask, may_be_huge};
+use super::{CHUNK, END, PAGE_BITS, Shadow, may_be_huge, query};
 use crate::machine;
 use crate::runtime::runtime;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::thread::Thread;
 use numalens_isa::Kind;
 use numalens_translator::SiteId;
 use numalens_translator::count::Run;
 
 impl Shadow {
-    /// Code of the page at `address` is about to be executed for the first time. It has been read, so the page is there: whoever wrote it is
-    /// known, or the kernel has brought it from a file, unseen.
+    /// Code of the page at `address` is about to be executed for the first time. It has been read, so the page is
+    /// there: whoever wrote it is known, or the kernel has brought it from a file, unseen.
     pub fn fetched(&self, memory: &ProcessMemory, thread: &Thread, address: u64) {
         let page = address >> PAGE_BITS;
         if page >= END || self.load(page).slot != 0 {
             return;
         }
-        let Some(terrain) = runtime().code.lock().world.maps.find(address).copied() else { return };
+        let Some(terrain) = runtime().code.lock().env.maps.find(address).copied() else { return };
         let terrain = machine::in_force(terrain, page);
         let mut used = self.used.lock();
         // The zero page and the kernel's own code are nowhere.
-        if self.load(page).slot != 0 || ask::presence(page).is_none() {
+        if self.load(page).slot != 0 || query::presence(page).is_none() {
             return;
         }
         let chunk = used.entry(page / CHUNK).or_default();

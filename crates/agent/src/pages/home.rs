@@ -5,7 +5,7 @@ use crate::call;
 use crate::machine;
 use crate::maps::{Backing, Huge, Mapping};
 use crate::runtime::runtime;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -50,9 +50,9 @@ pub fn class_of(memory: &ProcessMemory, home: Option<u16>, pinned: bool) -> u32 
     class_with(memory, exact::class_word(home, pinned))
 }
 
-/// The number of [`exact::UNDECIDED`].
-pub fn undecided(memory: &ProcessMemory) -> u32 {
-    class_with(memory, exact::UNDECIDED)
+/// The number of [`exact::PENDING_HOME`].
+pub fn pending_home(memory: &ProcessMemory) -> u32 {
+    class_with(memory, exact::PENDING_HOME)
 }
 
 /// The number of the class of such a word.
@@ -60,7 +60,8 @@ pub fn class_with(memory: &ProcessMemory, word: u32) -> u32 {
     class_in(memory.header(), word)
 }
 
-/// The number of the class of such a word, in a process of the recording. Whoever makes new ones makes them known at once.
+/// The number of the class of such a word, in a process of the recording. Whoever makes new ones makes them known at
+/// once.
 pub fn class_in(process: &ProcessHeader, word: u32) -> u32 {
     let classes = 1usize << runtime().layout.classes_log2;
     let known = &process.classes[..classes.min(exact::MOST_CLASSES)];
@@ -90,7 +91,8 @@ pub(super) fn may_be_huge(terrain: &Mapping, page: u64) -> bool {
     advised && within && terrain.backing == Backing::Anonymous && !are_refused(terrain.huge == Huge::Wanted)
 }
 
-/// Whether the program wants no huge pages by PR_SET_THP_DISABLE, as Redis does; those that it has asked for by MADV_HUGEPAGE may be an exception (Linux 6.18).
+/// Whether the program wants no huge pages by PR_SET_THP_DISABLE, as Redis does; those that it has asked for by
+/// MADV_HUGEPAGE may be an exception (Linux 6.18).
 fn are_refused(asked_for: bool) -> bool {
     const REFUSED: u64 = 1 << 0;
     const UNLESS_ASKED_FOR: u64 = 1 << 1;

@@ -16,17 +16,17 @@
 //! ([`fixed::NEWS`]), and comes to the agent; a signal's handler does before it begins.
 
 use super::home::{class_of, class_with, expected, is_virtual, may_be_huge};
-use super::{Backing, CHUNK, END, Mapping, PAGE_BITS, Shadow, Toucher, ask, common, new_record, open, stack};
-use crate::area::Area;
+use super::{AccessHandler, Backing, CHUNK, END, Mapping, PAGE_BITS, Shadow, common, new_record, open, query, stack};
 use crate::lines;
 use crate::lock::Lock;
 use crate::machine;
 use crate::maps::Maps;
 use crate::runtime::{Runtime, runtime};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys::{self, raw};
 use crate::syscalls::written::{Amount, Written};
 use crate::thread::Thread;
+use crate::thread_context::ThreadContext;
 use crate::words;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -35,7 +35,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 use numalens_event::exact::{PageRecord, fault, touch};
 use numalens_isa::Kind;
 use numalens_translator::count::Run;
-use numalens_translator::{PageEntry, SiteId, area as fixed};
+use numalens_translator::{PageEntry, SiteId, context as fixed};
 
 /// Calls under way, of all threads.
 static UNDER_WAY: Lock<Vec<UnderWay>> = Lock::new(Vec::new());
@@ -45,7 +45,7 @@ static MANY: AtomicU32 = AtomicU32::new(0);
 static IS_NEWS: AtomicU64 = AtomicU64::new(1);
 
 struct UnderWay {
-    area: Area,
+    context: ThreadContext,
     call: Call,
     written: Written,
 }
@@ -62,7 +62,8 @@ struct Call {
 }
 
 impl Call {
-    /// Completes the record of a page that is the thread's by this call, of which it is said already which and where it is.
+    /// Completes the record of a page that is the thread's by this call, of which it is said already which and where it
+    /// is.
     fn fill(&self, thread: &Thread, record: &PageRecord) {
         record.begin_ns.store(sys::now_ns(), Relaxed);
         record.site.store(self.by, Relaxed);
@@ -91,32 +92,35 @@ pub fn begin(thread: &mut Thread, ip: u64, written: Written) {
     look_before(thread, &written);
     let call = call(memory, thread, ip, &written);
     let mut calls = UNDER_WAY.lock();
-    calls.push(UnderWay { area: thread.area, call, written });
+    calls.push(UnderWay { context: thread.context, call, written });
     MANY.store(calls.len() as u32, Release);
     drop(calls);
-    thread.in_call = Some(thread.area.get(fixed::NEWS));
-    thread.area.set(fixed::NEWS, IS_NEWS.as_ptr() as u64);
+    thread.in_call = Some(thread.context.get(fixed::NEWS));
+    thread.context.set(fixed::NEWS, IS_NEWS.as_ptr() as u64);
 }
 
 /// The thread is behind its call, if it has made such a one; `result` is the kernel's word, none for a call that is to
 /// be made again.
 pub fn end(thread: &mut Thread, result: Option<u64>) {
     let Some(news) = thread.in_call.take() else { return };
-    thread.area.set(fixed::NEWS, news);
+    thread.context.set(fixed::NEWS, news);
     let found = {
         let calls = UNDER_WAY.lock();
-        calls.iter().find(|under_way| under_way.area == thread.area).map(|found| (found.call, found.written.clone()))
+        calls
+            .iter()
+            .find(|under_way| under_way.context == thread.context)
+            .map(|found| (found.call, found.written.clone()))
     };
     if let Some((call, written)) = found {
         settle(thread, call, &written, result);
     }
-    forget(thread.area);
+    forget(thread.context);
 }
 
-/// The thread of an area has no call under way, or is gone.
-pub fn forget(area: Area) {
+/// The thread of a context has no call under way, or is gone.
+pub fn forget(context: ThreadContext) {
     let mut calls = UNDER_WAY.lock();
-    calls.retain(|under_way| under_way.area != area);
+    calls.retain(|under_way| under_way.context != context);
     MANY.store(calls.len() as u32, Release);
 }
 
@@ -146,7 +150,7 @@ pub(super) fn look(runtime: &Runtime, page: u64) {
     if MANY.load(Relaxed) != 0 {
         let range = page << PAGE_BITS..(page + 1) << PAGE_BITS;
         let code = runtime.code.lock();
-        runtime.shadow.under_way(runtime.process(), &code.world.maps, range);
+        runtime.shadow.under_way(runtime.process(), &code.env.maps, range);
     }
 }
 
@@ -189,15 +193,15 @@ fn look_before(thread: &Thread, written: &Written) {
         }
         if is_large(range) {
             let code = runtime.code.lock();
-            shadow.reconcile(memory, thread, &code.world.maps, range.clone());
+            shadow.reconcile(memory, thread, &code.env.maps, range.clone());
             continue;
         }
         let new: Vec<u64> = pages(range).filter(|&page| shadow.load(page).slot == 0).collect();
-        let toucher = &mut Toucher::new(thread, true);
-        for (page, _) in new.iter().zip(ask::presences(&new)).filter(|(_, there)| there.is_some()) {
+        let handler = &mut AccessHandler::new(thread, true);
+        for (page, _) in new.iter().zip(query::presences(&new)).filter(|(_, there)| there.is_some()) {
             let address = page << PAGE_BITS;
             let run = Run { site: SiteId(0), kind: Kind::Read, address, size: 0, count: 1, done: false };
-            shadow.touch(memory, toucher, &run);
+            shadow.touch(memory, handler, &run);
         }
     }
 }
@@ -211,7 +215,7 @@ fn pages(range: &Range<u64>) -> Range<u64> {
     range.start >> PAGE_BITS..range.end.div_ceil(sys::PAGE).min(END)
 }
 
-/// Tells of the pages that have come by a call.
+/// Logs the pages that have come by a call.
 fn settle(thread: &Thread, call: Call, written: &Written, result: Option<u64>) {
     const EAGAIN: i32 = linux_raw_sys::errno::EAGAIN as i32;
     let result = result.map(sys::check);
@@ -246,7 +250,7 @@ impl Shadow {
     fn placed_in_call(&self, runtime: &Runtime, thread: &Thread, call: Call, range: Range<u64>, copies: bool) {
         const PIECE: u64 = CHUNK << 6;
         let memory = runtime.process();
-        let mut mappings: Vec<Mapping> = runtime.code.lock().world.maps.overlapping(range.clone()).to_vec();
+        let mut mappings: Vec<Mapping> = runtime.code.lock().env.maps.overlapping(range.clone()).to_vec();
         if mappings.is_empty() {
             // What no mapping is known of can only be the stack, which the kernel extends.
             let all = pages(&range);
@@ -278,12 +282,12 @@ impl Shadow {
         };
         let all = pages.end - pages.start > AT_ONCE;
         let mut some: Vec<u64> = Vec::new();
-        match all.then(ask::Scan::open).flatten() {
+        match all.then(query::Scan::open).flatten() {
             Some(scan) => scan.each(pages.start << PAGE_BITS..pages.end << PAGE_BITS, |page, _| some.push(page)),
             None => some.extend(pages),
         }
         some.retain(|&page| wanted(page));
-        let homes = ask::presences(&some);
+        let homes = query::presences(&some);
         some.into_iter().zip(homes).filter_map(|(page, home)| Some(Come { page, home: home? })).collect()
     }
 
@@ -312,7 +316,7 @@ impl Shadow {
         let is_anothers = placed.is_some_and(|placed| placed.before);
         let kind = match terrain.backing {
             _ if copied => fault::COPY_ON_WRITE,
-            Backing::PrivateFile if call.writes && !ask::is_files(page) => fault::COPY_ON_WRITE,
+            Backing::PrivateFile if call.writes && !query::is_files(page) => fault::COPY_ON_WRITE,
             Backing::Shared if is_anothers => fault::FILE | fault::ANOTHERS,
             Backing::Shared | Backing::PrivateFile => fault::FILE,
             Backing::Anonymous => fault::ANONYMOUS,
@@ -334,7 +338,7 @@ impl Shadow {
             (chunk.leader, chunk.is_unsure) = (number, false);
         }
         chunk.used += u32::from(known.slot == 0);
-        if copied && memory.page(known.slot / 2).begins_anew() {
+        if copied && memory.page(known.slot / 2).begins_generation() {
             chunk.marked = chunk.marked.saturating_sub(1);
         }
         let huge = if is_huge { fault::MAY_BE_HUGE | fault::IS_HUGE } else { 0 };
@@ -365,7 +369,7 @@ impl Shadow {
         for under_way in calls.iter() {
             // SAFETY: the thread is in the kernel, or on its way to wait for this lock, and changes nothing of itself
             // before it has taken its call out of the list.
-            let thread = unsafe { Thread::of(under_way.area) };
+            let thread = unsafe { Thread::of(under_way.context) };
             for written in under_way.written.ranges.all() {
                 let both = written.start.max(range.start)..written.end.min(range.end);
                 if both.start >= both.end {
@@ -397,7 +401,7 @@ impl Seen {
         if let Some((_, is_huge)) = self.chunk.filter(|(chunk, _)| *chunk == page / CHUNK) {
             return is_huge;
         }
-        let is_huge = may_be_huge(terrain, page) && ask::is_huge(page);
+        let is_huge = may_be_huge(terrain, page) && query::is_huge(page);
         self.chunk = Some((page / CHUNK, is_huge));
         is_huge
     }

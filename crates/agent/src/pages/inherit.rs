@@ -1,11 +1,11 @@
 //! Pages that a forked child shares with its parent until it writes them.
 
-use super::ask::Scan;
 use super::home::is_virtual;
-use super::leaders::addresses;
+use super::huge_pages::addresses;
+use super::query::Scan;
 use super::{CHUNK, Shadow, continuing, entry_class, open};
 use crate::maps::{Backing, Maps};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys::{self, raw};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -26,7 +26,7 @@ impl Shadow {
         let mut pages = Vec::new();
         if !is_virtual() {
             // SAFETY: held by this thread.
-            self.decide_in(memory, unsafe { self.used.held() }, 0..sys::USER_END);
+            self.resolve_in(memory, unsafe { self.used.held() }, 0..sys::USER_END);
         }
         for mapping in mappings.iter().filter(|mapping| mapping.backing != Backing::Shared) {
             self.each_held(mapping.start..mapping.end, |page, entry| {

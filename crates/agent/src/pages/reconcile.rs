@@ -1,11 +1,12 @@
-//! Pages that the kernel placed and that nobody has accessed: they are looked for before they go, and when a program ends.
+//! Pages that the kernel placed and that nobody has accessed: they are looked for before they go, and when a program
+//! ends.
 
 use super::home::{class_of, class_with, expected, is_virtual};
-use super::{CHUNK, END, PAGE_BITS, Shadow, ask, common, new_record};
+use super::{CHUNK, END, PAGE_BITS, Shadow, common, new_record, query};
 use crate::interposer;
 use crate::machine;
 use crate::maps::{Mapping, Maps};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
 use alloc::vec::Vec;
@@ -20,14 +21,14 @@ const FEW: u64 = 4096;
 impl Shadow {
     /// Notes the pages of a range that are there though no access was seen.
     pub fn reconcile(&self, memory: &ProcessMemory, thread: &Thread, mappings: &Maps, range: Range<u64>) {
-        self.decide(memory, range.clone());
+        self.resolve(memory, range.clone());
         let numbers = range.start >> PAGE_BITS..range.end.div_ceil(sys::PAGE).min(END);
         let few = numbers.end.saturating_sub(numbers.start) <= FEW;
         if few && numbers.clone().all(|page| self.load(page).slot != 0) && !self.has_unsized(memory, &range) {
             return;
         }
         self.under_way(memory, mappings, range.clone());
-        let Some(scan) = ask::Scan::open() else { return };
+        let Some(scan) = query::Scan::open() else { return };
         let (mut pages, mut of) = (Vec::new(), Vec::new());
         let theirs = |mapping: &&Mapping| mapping.end <= sys::USER_END && !interposer::contains(mapping.start);
         {
@@ -46,7 +47,7 @@ impl Shadow {
                 });
             }
         }
-        let homes = ask::presences(&pages);
+        let homes = query::presences(&pages);
         let now = sys::now_ns();
         let mut used = self.used.lock();
         for ((&page, mapping), home) in pages.iter().zip(of).zip(homes) {

@@ -1,30 +1,30 @@
 //! Call stacks of first touches.
 //!
-//! The collector unwinds; what it needs is told in the log here: the instruction and stack pointers, the frame pointer,
+//! The collector unwinds; what it needs is logged here: the instruction and stack pointers, the frame pointer,
 //! and the words of the stack that can lead unwinding: those that point into code (return addresses) or into the stack
 //! (frame pointers that were saved), each with its place. What else there is changes from pass to pass and leads
 //! nowhere: counters, data.
 //!
-//! A loop that touches a million pages does so from one call stack, so a stack is told once. It is that of before where
-//! nothing that unwinding would read differs:
+//! A loop that touches a million pages does so from one call stack, so a stack is logged once. It is that of before
+//! where nothing that unwinding would read differs:
 //!
 //! ```text
 //!   same instruction, same stack pointer, same rbp if that points into the stack,
-//!   the same words in all places that were told of the one of before,
+//!   the same words in all places that were logged of the one of before,
 //!   and no code has come or gone since
 //! ```
 //!
 //! Places whose words led nowhere then are not compared: unwinding takes the first word that it reads from a place that
-//! was told, so it is led to the second by the same rule as then, and so on to the end.
+//! was logged, so it is led to the second by the same rule as then, and so on to the end.
 
-use crate::area::{Area, own};
 use crate::call;
 use crate::lock::Lock;
 use crate::maps::Maps;
 use crate::runtime::runtime;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys::{self, PAGE};
 use crate::thread::Thread;
+use crate::thread_context::{ThreadContext, own};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -32,12 +32,12 @@ use core::sync::atomic::Ordering::Relaxed;
 use hashbrown::HashMap;
 use numalens_event::exact::process::LOG_BYTES;
 use numalens_event::exact::{Extent, log};
-use numalens_translator::{Cache, SiteId, area as fixed};
+use numalens_translator::{Cache, SiteId, context as fixed};
 use rustc_hash::FxBuildHasher;
 
 /// Bytes of a stack that are looked through.
 const MOST_BYTES: u64 = 64 << 10;
-/// Words of a stack that are told: return addresses and frame pointers of all the frames that the collector unwinds,
+/// Words of a stack that are logged: return addresses and frame pointers of all the frames that the collector unwinds,
 /// and as many that were left over from calls of before.
 const MOST_WORDS: usize = 512;
 /// Words of stacks remembered before they are forgotten.
@@ -46,7 +46,7 @@ const MOST_KNOWN: usize = 1 << 17;
 const MOST_ALIKE: usize = 16;
 /// Above its pointer, a stack reaches so far at most: what points further is data.
 const MOST_STACK: u64 = 8 << 20;
-/// The place of a word is told in its upper bits.
+/// The place of a word is logged in its upper bits.
 const PLACE: u32 = log::STACK_PLACE;
 const RBP: u8 = 5;
 
@@ -57,15 +57,15 @@ static KNOWN: Lock<Known> =
 struct Known {
     /// The log that they are in: a forked child has its own.
     of: Extent,
-    /// The changes of code that they were told after.
+    /// The changes of code that they were logged after.
     code_changes: u64,
     words: usize,
     /// By instruction and stack pointer; what was found last stands first.
-    stacks: HashMap<(u64, u64), Vec<Told>, FxBuildHasher>,
+    stacks: HashMap<(u64, u64), Vec<LoggedStack>, FxBuildHasher>,
 }
 
 /// A stack that is in the log.
-struct Told {
+struct LoggedStack {
     /// What a page's record says of it.
     number: u32,
     frame: Option<u64>,
@@ -115,7 +115,7 @@ impl OwnStack {
     }
 }
 
-impl Told {
+impl LoggedStack {
     /// Whether a stack is this one.
     fn is(&self, stack: &mut OwnStack, frame: Option<u64>) -> bool {
         frame == self.frame && self.words.iter().all(|word| stack.word(word.place) == Some(word.value))
@@ -131,21 +131,21 @@ impl Known {
         }
     }
 
-    /// What a page's record says of a stack, if it was told.
+    /// What a page's record says of a stack, if it was logged.
     fn find(&mut self, ip: u64, stack: &mut OwnStack, frame: Option<u64>) -> Option<u32> {
         let alike = self.stacks.get_mut(&(ip, stack.sp))?;
-        let at = alike.iter().position(|told| told.is(stack, frame))?;
+        let at = alike.iter().position(|logged| logged.is(stack, frame))?;
         alike.swap(0, at);
         Some(alike[0].number)
     }
 
-    fn insert(&mut self, ip: u64, sp: u64, told: Told) {
-        self.words += told.words.len() + 1;
+    fn insert(&mut self, ip: u64, sp: u64, logged: LoggedStack) {
+        self.words += logged.words.len() + 1;
         let alike = self.stacks.entry((ip, sp)).or_default();
         if alike.len() >= MOST_ALIKE {
             alike.pop();
         }
-        alike.insert(0, told);
+        alike.insert(0, logged);
     }
 }
 
@@ -166,20 +166,20 @@ pub unsafe fn release() {
 /// Notes the call stack of a thread, which came here to count an access of `site`. Returns what the page's record says
 /// of it.
 pub fn note(memory: &ProcessMemory, thread: &Thread, site: SiteId) -> Option<u32> {
-    let area = thread.area;
-    let bp = frame_pointer(&runtime().code.lock().cache, area);
-    note_at(memory, thread, memory.site(site.0).address.load(Relaxed), area.get(own::COUNT_STACK), bp)
+    let context = thread.context;
+    let bp = frame_pointer(&runtime().code.lock().cache, context);
+    note_at(memory, thread, memory.site(site.0).address.load(Relaxed), context.get(own::COUNT_STACK), bp)
 }
 
 /// Notes the call stack of a thread, which came here to make the system call at `ip`. As [`note`].
 pub fn note_call(memory: &ProcessMemory, thread: &Thread, ip: u64) -> Option<u32> {
-    note_at(memory, thread, ip, thread.area.register(4), thread.area.register(RBP))
+    note_at(memory, thread, ip, thread.context.register(4), thread.context.register(RBP))
 }
 
 fn note_at(memory: &ProcessMemory, thread: &Thread, ip: u64, sp: u64, bp: u64) -> Option<u32> {
     let first = runtime().session.entry(thread.first).stack.load(Relaxed);
     let mut own_stack = OwnStack::new(sp, first);
-    let code_changes = runtime().code.lock().world.maps.code_changes();
+    let code_changes = runtime().code.lock().env.maps.code_changes();
     let frame = Some(bp).filter(|bp| stack_from(sp).contains(bp));
     {
         let mut known = KNOWN.lock();
@@ -190,17 +190,17 @@ fn note_at(memory: &ProcessMemory, thread: &Thread, ip: u64, sp: u64, bp: u64) -
     }
     let (words, bytes) = {
         let code = runtime().code.lock();
-        leading(&code.world.maps, &mut own_stack)
+        leading(&code.env.maps, &mut own_stack)
     };
-    let stack = tell(memory, [ip, sp, bp, bytes], &words)?;
+    let stack = log_stack(memory, [ip, sp, bp, bytes], &words)?;
     let mut known = KNOWN.lock();
     known.tidy(memory.extent, code_changes);
-    known.insert(ip, sp, Told { number: stack, frame, words });
+    known.insert(ip, sp, LoggedStack { number: stack, frame, words });
     Some(stack)
 }
 
 /// Puts a stack into the log, unless half of that is full: memory maps are to have room too.
-fn tell(memory: &ProcessMemory, registers: [u64; 4], words: &[Word]) -> Option<u32> {
+fn log_stack(memory: &ProcessMemory, registers: [u64; 4], words: &[Word]) -> Option<u32> {
     if memory.logged() >= LOG_BYTES / 2 {
         return None;
     }
@@ -238,10 +238,10 @@ fn leading(maps: &Maps, own_stack: &mut OwnStack) -> (Box<[Word]>, u64) {
 }
 
 /// The program's rbp: generated code may have put it aside.
-fn frame_pointer(cache: &Cache, area: Area) -> u64 {
-    match cache.locate(area.get(fixed::COUNT_RETURN)) {
-        Some(position) if position.spilled >> RBP & 1 != 0 => area.get(fixed::spill(RBP)),
-        _ => area.get(own::COUNT_FRAME),
+fn frame_pointer(cache: &Cache, context: ThreadContext) -> u64 {
+    match cache.locate(context.get(fixed::COUNT_RETURN)) {
+        Some(position) if position.spilled >> RBP & 1 != 0 => context.get(fixed::spill(RBP)),
+        _ => context.get(own::COUNT_FRAME),
     }
 }
 
@@ -288,19 +288,19 @@ mod tests {
         let found: Vec<(u16, u64)> = leads.iter().map(|word| (word.place, word.value)).collect();
         assert_eq!(found, [(1, CODE + 0x10), (3, sp + 32), (4, CODE + 0x30)], "code and stack");
         assert_eq!(bytes, 48, "as far as there is stack");
-        let told = Told { number: 1, frame, words: leads };
+        let logged = LoggedStack { number: 1, frame, words: leads };
         let mut is = |at: usize, word: u64| {
             let before = core::mem::replace(&mut words[at], word);
             // Its reader goes by an address.
-            let same = told.is(&mut stack(core::hint::black_box(&words)), frame);
+            let same = logged.is(&mut stack(core::hint::black_box(&words)), frame);
             words[at] = before;
             same
         };
         assert!(is(0, 2) && is(2, 0x50_1000), "counters and data");
         assert!(!is(1, CODE + 0x20), "another caller");
         assert!(!is(4, CODE + 0x38), "another caller's caller, all else alike");
-        assert!(!told.is(&mut stack(&words), None) && !told.is(&mut stack(&words), Some(sp + 16)), "another frame");
-        assert!(!told.is(&mut stack(&words[..4]), frame), "a shorter stack");
+        assert!(!logged.is(&mut stack(&words), None) && !logged.is(&mut stack(&words), Some(sp + 16)), "another frame");
+        assert!(!logged.is(&mut stack(&words[..4]), frame), "a shorter stack");
     }
 
     #[test]

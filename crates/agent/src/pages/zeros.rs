@@ -1,11 +1,12 @@
 //! The zero page, which memory is read from until somebody writes it.
 //!
-//! Sparse tables are read from it all the time, so reads must not come to the agent one by one; the first write must, as it places a page. After a few
-//! reads it gets a class in which only reads are counted ([`PageEntry::READ_ONLY`]): a write finds that it must ask. The kernel writes too, without a word.
-//! So a page is looked for again before it writes what the program reads from a file, and, ever more seldom, when the collector takes the class away.
+//! Sparse tables are read from it all the time, so reads must not come to the agent one by one; the first write must,
+//! as it places a page. After a few reads it gets a class in which only reads are counted ([`PageEntry::READ_ONLY`]): a
+//! write finds that it must ask. The kernel writes too, without a word. So a page is looked for again before it writes
+//! what the program reads from a file, and, ever more seldom, when the collector takes the class away.
 
 use super::Shadow;
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -29,7 +30,8 @@ impl Shadow {
         }
     }
 
-    /// The kernel is about to write the program's memory at `address`: pages there that had not been written are looked for at their next reads.
+    /// The kernel is about to write the program's memory at `address`: pages there that had not been written are looked
+    /// for at their next reads.
     pub fn written_by_kernel(&self, address: u64, bytes: u64) {
         if !EVER.load(Relaxed) {
             return;

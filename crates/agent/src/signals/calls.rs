@@ -1,4 +1,5 @@
-//! What the program asks the kernel about signals. The kernel knows our handler only, so the agent keeps what the program has asked for.
+//! What the program asks the kernel about signals. The kernel knows our handler only, so the agent keeps what the
+//! program has asked for.
 
 use super::held::{HELD_BITS, hold};
 use super::{ALL_BUT_FAULTS, Action, SIGNALS, bit, install};
@@ -92,7 +93,7 @@ pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
 /// The program's sigaltstack.
 pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
     const SMALLEST: u64 = 2048;
-    let stack = thread.area.register(4);
+    let stack = thread.context.register(4);
     let on_it = thread.alternate.holds(stack);
     let was = seen(thread.alternate, on_it);
     if new != 0 {

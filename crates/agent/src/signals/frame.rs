@@ -1,4 +1,5 @@
-//! What the kernel puts on a stack for a handler, and the program finds there: return address, context, siginfo, vector state.
+//! What the kernel puts on a stack for a handler, and the program finds there: return address, ucontext, siginfo,
+//! vector state.
 
 use crate::thread::AlternateStack;
 
@@ -8,7 +9,7 @@ pub(super) type SigInfo = [u64; SIGINFO_WORDS];
 /// The kernel's `ucontext`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub struct Context {
+pub struct UserContext {
     pub(super) flags: u64,
     pub(super) link: u64,
     pub(super) stack: AlternateStack,
@@ -21,14 +22,14 @@ pub struct Context {
 pub(super) const R_RSP: usize = 15;
 pub(super) const R_RIP: usize = 16;
 pub(super) const R_FLAGS: usize = 17;
-pub(super) const CONTEXT_BYTES: u64 = size_of::<Context>() as u64;
+pub(super) const CONTEXT_BYTES: u64 = size_of::<UserContext>() as u64;
 pub(super) const INFO_BYTES: u64 = 8 * SIGINFO_WORDS as u64;
-/// Return address, context, siginfo.
+/// Return address, ucontext, siginfo.
 pub(super) const FRAME_BYTES: u64 = 8 + CONTEXT_BYTES + INFO_BYTES;
-/// Where in `Context::registers` the registers of the encoding stand.
+/// Where in `UserContext::registers` the registers of the encoding stand.
 pub(super) const PLACE: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
 
-impl Context {
+impl UserContext {
     pub(super) fn register(&self, number: usize) -> u64 {
         self.registers[PLACE[number]]
     }

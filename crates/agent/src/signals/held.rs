@@ -1,14 +1,15 @@
-//! Signals that the agent itself cannot do without: they are never blocked in the kernel, and held back here while the program has blocked them.
+//! Signals that the agent itself cannot do without: they are never blocked in the kernel, and held back here while the
+//! program has blocked them.
 
-use super::frame::{Context, R_FLAGS, SigInfo};
+use super::frame::{R_FLAGS, SigInfo, UserContext};
 use super::{Kept, SIGSEGV, SIGTRAP, TRAP_FLAG, bit, requeue};
 use crate::call;
 use crate::runtime::runtime;
-use crate::seals::Fault;
+use crate::smc::Fault;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
 
-/// Steps and seals ([`crate::seals`]) need them.
+/// Steps and write protection ([`crate::smc`]) need them.
 pub(super) const HELD: [u32; 2] = [SIGTRAP, SIGSEGV];
 /// The same as a mask.
 pub(super) const HELD_BITS: u64 = bit(HELD[0]) | bit(HELD[1]);
@@ -39,8 +40,9 @@ pub fn block_held(thread: &Thread, now: bool) {
     let _ = unsafe { call!(__NR_rt_sigprocmask, how, &raw const mask, 0, 8) };
 }
 
-/// A fault at an address, by a thread in translated code: whether it is one of a sealed page's. The thread then makes one step.
-pub(super) fn writes_to_sealed(thread: &mut Thread, context: &mut Context, address: u64) -> bool {
+/// A fault at an address, by a thread in translated code: whether it is one of a write-protected page's. The thread
+/// then makes one step.
+pub(super) fn writes_to_protected(thread: &mut Thread, ucontext: &mut UserContext, address: u64) -> bool {
     let mut code = runtime().code.lock();
     match code.faulted(address) {
         Fault::NotOurs => return false,
@@ -49,9 +51,9 @@ pub(super) fn writes_to_sealed(thread: &mut Thread, context: &mut Context, addre
             // An instruction that writes to two pages faults twice.
             match thread.pending.writes_to.iter_mut().find(|place| place.is_none()) {
                 Some(place) => *place = Some(page),
-                None => code.unseal(&(page..page + sys::PAGE)),
+                None => code.unprotect(&(page..page + sys::PAGE)),
             }
-            context.registers[R_FLAGS] |= TRAP_FLAG;
+            ucontext.registers[R_FLAGS] |= TRAP_FLAG;
         }
     }
     true

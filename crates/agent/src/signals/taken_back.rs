@@ -1,63 +1,64 @@
 //! What was counted and has not happened, because a signal came between: it is taken back.
 
-use super::frame::Context;
-use crate::pages::Toucher;
+use super::frame::UserContext;
+use crate::pages::AccessHandler;
 use crate::runtime::{Code, runtime};
 use crate::thread::Thread;
 use numalens_translator::count::{self, Pages, Run};
 use numalens_translator::{SiteId, Unexecuted, Unmade};
 
-/// Takes back what the passes have counted of the rest of the block: the thread comes to it through another one.
-pub(super) fn abandon(thread: &Thread, context: &Context, unmade: &Unmade) {
+/// Takes back what the executions have counted of the rest of the fragment: the thread comes to it through another one.
+pub(super) fn abandon(thread: &Thread, ucontext: &UserContext, unmade: &Unmade) {
     if unmade.is_empty() {
         return;
     }
     let runtime = runtime();
-    let registers = core::array::from_fn(|number| context.register(number));
+    let registers = core::array::from_fn(|number| ucontext.register(number));
     let run = |site: SiteId, registers: &[u64; 16]| {
-        let known = runtime.code.lock().world.site(site.0)?;
+        let known = runtime.code.lock().env.site(site.0)?;
         let address = known.effective_address(registers)?;
         Some(Run { site, kind: known.kind(), address, size: 0, count: 1, done: false })
     };
-    let mut toucher = Toucher::new(thread, true);
-    // SAFETY: the area of this thread, which is stopped.
-    unsafe { count::abandon(thread.area.0 as *mut u8, &runtime.config, &mut toucher, unmade, &registers, run) };
+    let mut handler = AccessHandler::new(thread, true);
+    // SAFETY: the context of this thread, which is stopped.
+    unsafe { count::abandon(thread.context.0 as *mut u8, &runtime.config, &mut handler, unmade, &registers, run) };
 }
 
-/// Corrects how many instructions were executed: the rest of the block is counted when the thread comes to it through another one.
+/// Corrects how many instructions were executed: the rest of the fragment is counted when the thread comes to it
+/// through another one.
 pub(super) fn correct(thread: &Thread, unexecuted: &[Unexecuted]) {
     let runtime = runtime();
     for one in unexecuted.iter().filter(|one| one.instructions != 0) {
         let counter = {
             let mut code = runtime.code.lock();
-            let Code { cache, world, .. } = &mut *code;
-            cache.correction(world, one.page)
+            let Code { cache, env, .. } = &mut *code;
+            cache.correction(env, one.page)
         };
         if let Some(counter) = counter {
-            // SAFETY: the area of this thread, which is stopped.
-            unsafe { count::correct(thread.area.0 as *mut u8, &runtime.config, counter, one.instructions) };
+            // SAFETY: the context of this thread, which is stopped.
+            unsafe { count::correct(thread.context.0 as *mut u8, &runtime.config, counter, one.instructions) };
         }
     }
 }
 
 /// Takes back what was counted for an instruction that faulted: it will be counted when it succeeds.
-pub(super) fn take_back(thread: &Thread, context: &Context, sites: alloc::vec::Vec<u32>) {
+pub(super) fn take_back(thread: &Thread, ucontext: &UserContext, sites: alloc::vec::Vec<u32>) {
     let runtime = runtime();
     let mut registers = [0u64; 16];
     for (number, register) in registers.iter_mut().enumerate() {
-        *register = context.register(number);
+        *register = ucontext.register(number);
     }
     for site in sites {
-        let Some(known) = runtime.code.lock().world.site(site) else { continue };
+        let Some(known) = runtime.code.lock().env.site(site) else { continue };
         let Some(address) = known.effective_address(&registers) else { continue };
         let count = 1u64.wrapping_neg();
         let run = Run { site: SiteId(site), kind: known.kind(), address, size: 0, count, done: false };
-        let mut toucher = Toucher::new(thread, true);
-        if let Some(entry) = toucher.entry(&run) {
-            // SAFETY: the area of this thread, which counted this access before.
-            unsafe { count::adjust(thread.area.0 as *mut u8, &runtime.config, &run, entry) };
+        let mut handler = AccessHandler::new(thread, true);
+        if let Some(entry) = handler.entry(&run) {
+            // SAFETY: the context of this thread, which counted this access before.
+            unsafe { count::adjust(thread.context.0 as *mut u8, &runtime.config, &run, entry) };
             if runtime.config.each {
-                toucher.counted(&run, entry);
+                handler.counted(&run, entry);
             }
         }
     }

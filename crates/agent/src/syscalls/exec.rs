@@ -9,14 +9,14 @@
 //!                                                        | map the agent into it ------> | goes on in the agent
 //!                                                        x
 //! ```
-//! The helper shares the memory and is nobody's child that the program could wait for, unless that is a subreaper. Where the thread is a vfork's, that
-//! memory lives on after the exec, and what the helper stands on has to be given back: the kernel clears a word when it is gone ([`Desk`]). A thread that is
-//! not the first of its process gets that one's id in the exec, and the helper waits for any that it watches. Whoever ends the thread before the exec is not
+//! The helper shares the memory and is nobody's child that the program could wait for, unless that is a subreaper.
+//! Where the thread is a vfork's, that memory lives on after the exec, and what the helper stands on has to be given
+//! back: the kernel clears a word when it is gone ([`Desk`]). A thread that is not the first of its process gets that
+//! one's id in the exec, and the helper waits for any that it watches. Whoever ends the thread before the exec is not
 //! waited for: the helper has the files of the process open.
 
 use super::tasks::reconcile;
 use super::{Verdict, errno};
-use crate::area::own;
 use crate::inject::{self, Plan};
 use crate::lock::Lock;
 use crate::program::{self, Prospect};
@@ -24,6 +24,7 @@ use crate::runtime::{self, runtime};
 use crate::static_program::environment::Passed;
 use crate::sys::{self, Errno, PAGE, raw};
 use crate::thread::Thread;
+use crate::thread_context::own;
 use crate::{call, entry, placement, signals};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -83,7 +84,8 @@ impl Desk {
             }
         };
         let desk = &raw mut *desks[at];
-        // SAFETY: boxed, and given up by `forget` alone, in a process that has no helpers; nobody else takes it while it is in use.
+        // SAFETY: boxed, and given up by `forget` alone, in a process that has no helpers; nobody else takes it while
+        // it is in use.
         let desk = unsafe { &mut *desk };
         desk.in_use.store(1, Relaxed);
         Ok(desk)
@@ -124,7 +126,7 @@ pub fn execute(
     let runtime = runtime();
     let memory = runtime.process();
     let header = runtime.session.header();
-    if thread.area.get(own::PENDING) != 0 {
+    if thread.context.get(own::PENDING) != 0 {
         return Verdict::Continue(runtime::enter(thread, ip));
     }
     // What the command itself executes goes on being the command.
@@ -239,7 +241,8 @@ fn note_unobserved(pid: u32, why: core::fmt::Arguments<'_>) {
     runtime().process().log(log::UNOBSERVED, &[u64::from(pid)], line.text());
 }
 
-/// Starts the helper: a process that shares our memory, and no child of ours. (A subreaper above us sees it as its own.)
+/// Starts the helper: a process that shares our memory, and no child of ours. (A subreaper above us sees it as its
+/// own.)
 fn send_helper(errand: &Errand) -> Result<(), Errno> {
     let at = &raw const *errand as u64;
     let flags = u64::from(raw::CLONE_VM);

@@ -1,14 +1,15 @@
-//! Calls that change the memory map: executed here, under the lock, so that maps, translations and pages change with them.
+//! Calls that change the memory map: executed here, under the lock, so that maps, translations and pages change with
+//! them.
 
 use super::own_memory::{self, Judgement};
 use super::{EINVAL, Gate, limits};
 use crate::boot::log_mapping;
 use crate::call;
 use crate::interposer;
-use crate::machine::told_policies;
+use crate::machine::published_policies;
 use crate::maps::{self, Backing, File, Huge, Mapping, Maps};
 use crate::runtime::{Code, Runtime, runtime};
-use crate::shared::ProcessMemory;
+use crate::session_file::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
 use crate::thread::Thread;
 use alloc::vec::Vec;
@@ -52,7 +53,7 @@ fn execute_one(thread: &Thread, code: &mut Code, number: u32, arguments: [u64; 6
         _ => false,
     };
     if replaces || number == raw::__NR_madvise {
-        code.unseal(&range);
+        code.unprotect(&range);
     }
     if replaces {
         drop_code(code, range.clone());
@@ -60,21 +61,21 @@ fn execute_one(thread: &Thread, code: &mut Code, number: u32, arguments: [u64; 6
     let more = match number {
         raw::__NR_mmap if !replaces => bytes,
         raw::__NR_mremap => arguments[2].saturating_sub(bytes),
-        raw::__NR_brk => address.saturating_sub(code.world.heap_end),
+        raw::__NR_brk => address.saturating_sub(code.env.heap_end),
         _ => 0,
     };
-    if more > 0 && limits::exceeded(runtime, || code.world.maps.bytes(), more) {
-        return if number == raw::__NR_brk { code.world.heap_end } else { ENOMEM };
+    if more > 0 && limits::exceeded(runtime, || code.env.maps.bytes(), more) {
+        return if number == raw::__NR_brk { code.env.heap_end } else { ENOMEM };
     }
     let mut arguments = arguments;
-    if number == raw::__NR_mmap && code.world.lock_new {
+    if number == raw::__NR_mmap && code.env.lock_new {
         arguments[3] |= u64::from(raw::MAP_LOCKED);
     }
     // What goes or moves is asked for while it is there.
-    let (memory, maps) = (runtime.process(), &code.world.maps);
+    let (memory, maps) = (runtime.process(), &code.env.maps);
     match affected(code, number, arguments, range.clone()) {
         Some((goes, true)) => runtime.shadow.reconcile(memory, thread, maps, goes),
-        Some((stays, false)) => runtime.shadow.decide(memory, stays),
+        Some((stays, false)) => runtime.shadow.resolve(memory, stays),
         None => {}
     }
     if number == raw::__NR_mremap {
@@ -84,8 +85,8 @@ fn execute_one(thread: &Thread, code: &mut Code, number: u32, arguments: [u64; 6
     let result = unsafe { gate.make(number, arguments) };
     if sys::check(result).is_ok() {
         follow(runtime, code, number, arguments, range, result);
-        told_policies::tell(runtime, &code.world.maps);
-        code.world.forget_pages();
+        published_policies::publish(runtime, &code.env.maps);
+        code.env.forget_pages();
     }
     result
 }
@@ -97,12 +98,12 @@ pub fn lock_all(runtime: &Runtime, number: u32, flags: u64) -> u64 {
     if number == raw::__NR_mlockall && (flags == 0 || flags & !(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0) {
         return EINVAL;
     }
-    code.world.lock_new = number == raw::__NR_mlockall && flags & MCL_FUTURE != 0;
+    code.env.lock_new = number == raw::__NR_mlockall && flags & MCL_FUTURE != 0;
     if number == raw::__NR_mlockall && flags & MCL_CURRENT == 0 {
         return 0;
     }
     let on_fault = u64::from(flags & MCL_ONFAULT != 0);
-    for mapping in code.world.maps.iter() {
+    for mapping in code.env.maps.iter() {
         let (at, bytes) = (mapping.start, mapping.end - mapping.start);
         let result = match number {
             // SAFETY: the program's own wish for the program's own mappings.
@@ -120,7 +121,7 @@ pub fn lock_all(runtime: &Runtime, number: u32, flags: u64) -> u64 {
 
 /// Whether what is mapped is locked at once, as mlockall has asked for.
 pub fn locks_new(runtime: &Runtime) -> bool {
-    runtime.code.lock().world.lock_new
+    runtime.code.lock().env.lock_new
 }
 
 const MCL_CURRENT: u32 = 1;
@@ -130,7 +131,7 @@ const ENOMEM: u64 = (linux_raw_sys::errno::ENOMEM as i64).wrapping_neg() as u64;
 
 /// The pages whose homes a call may end or change, and whether pages may go that nobody has accessed.
 fn affected(code: &Code, number: u32, arguments: [u64; 6], range: Range<u64>) -> Option<(Range<u64>, bool)> {
-    let heap_end = code.world.heap_end;
+    let heap_end = code.env.heap_end;
     match number {
         raw::__NR_mmap if arguments[3] as u32 & raw::MAP_FIXED == 0 => None,
         raw::__NR_mprotect | raw::__NR_pkey_mprotect => None,
@@ -138,7 +139,7 @@ fn affected(code: &Code, number: u32, arguments: [u64; 6], range: Range<u64>) ->
         raw::__NR_brk => Some((arguments[0]..heap_end.next_multiple_of(PAGE), true)),
         raw::__NR_move_pages | raw::__NR_migrate_pages => Some((0..sys::USER_END, false)),
         raw::__NR_shmdt => {
-            let pieces = attached(&code.world.maps, arguments[0]);
+            let pieces = attached(&code.env.maps, arguments[0]);
             Some((pieces.first()?.start..pieces.last()?.end, true))
         }
         // Where it comes to lie is known afterwards; what is there now goes with `SHM_REMAP` only.
@@ -159,20 +160,20 @@ fn affected(code: &Code, number: u32, arguments: [u64; 6], range: Range<u64>) ->
 pub fn written_at(address: u64, bytes: u64) {
     let mut code = runtime().code.lock();
     let range = address..address.saturating_add(bytes);
-    code.unseal(&range);
+    code.unprotect(&range);
     drop_code(&mut code, range);
 }
 
 fn drop_code(code: &mut Code, range: Range<u64>) {
-    if code.world.maps.any_executable(range.clone()) {
-        let Code { cache, world, .. } = code;
-        cache.invalidate(world, range);
+    if code.env.maps.any_executable(range.clone()) {
+        let Code { cache, env, .. } = code;
+        cache.invalidate(env, range);
     }
 }
 
 fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], range: Range<u64>, result: u64) {
     let memory = runtime.process();
-    let maps = &mut code.world.maps;
+    let maps = &mut code.env.maps;
     let [_, bytes, third, fourth, descriptor, offset] = arguments;
     match number {
         raw::__NR_mmap => {
@@ -203,7 +204,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
                 return;
             }
             if mapping.file.is_memory {
-                told_policies::begin();
+                published_policies::begin();
             }
             maps.insert(mapping);
             log_mapping(memory, &mapping, offset, &name);
@@ -244,8 +245,8 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
             }
         }
         raw::__NR_brk => {
-            let (old, new) = (code.world.heap_end.next_multiple_of(PAGE), result.next_multiple_of(PAGE));
-            if code.world.heap_end != 0 && new > old {
+            let (old, new) = (code.env.heap_end.next_multiple_of(PAGE), result.next_multiple_of(PAGE));
+            if code.env.heap_end != 0 && new > old {
                 let protection = raw::PROT_READ | raw::PROT_WRITE;
                 maps.insert(Mapping::anonymous(old, new, protection));
                 log_mapping(memory, &Mapping::anonymous(old, new, protection), 0, b"[heap]");
@@ -253,7 +254,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
                 gone(runtime, new..old);
                 maps.remove(new..old);
             }
-            code.world.heap_end = result;
+            code.env.heap_end = result;
         }
         raw::__NR_madvise => match third as u32 {
             raw::MADV_DONTNEED | raw::MADV_REMOVE | MADV_DONTNEED_LOCKED => runtime.shadow.clear(memory, range),
@@ -276,7 +277,7 @@ fn follow(runtime: &Runtime, code: &mut Code, number: u32, arguments: [u64; 6], 
                 if third as u32 & SHM_REMAP != 0 {
                     runtime.shadow.clear(memory, line.mapping.start..line.mapping.end);
                 }
-                told_policies::begin();
+                published_policies::begin();
                 maps.insert(line.mapping);
                 log_mapping(memory, &line.mapping, line.offset, line.name);
             }
@@ -314,7 +315,8 @@ fn gone(runtime: &Runtime, range: Range<u64>) {
     memory.log(log::UNMAPPED, &[range.start, range.end, memory.next_site()], &[]);
 }
 
-/// What is left of shared memory that was attached at an address: parts may have been given other rights, or been unmapped.
+/// What is left of shared memory that was attached at an address: parts may have been given other rights, or been
+/// unmapped.
 fn attached(maps: &Maps, address: u64) -> Vec<Range<u64>> {
     let from_there = |mapping: &&Mapping| mapping.start >= address && mapping.file.begins_at(address / PAGE);
     let Some(first) = maps.iter().find(from_there) else { return Vec::new() };

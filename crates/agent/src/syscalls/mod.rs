@@ -1,7 +1,7 @@
 //! The program's system calls: what the agent must know of, do itself, or keep from the kernel.
 //!
-//! Most pass: they are executed in the code cache, where an interruption maps to the program's own address. What changes
-//! memory is executed here, so that the agent's picture of it changes with it; none of those block.
+//! Most pass: they are executed in the code cache, where an interruption maps to the program's own address. What
+//! changes memory is executed here, so that the agent's picture of it changes with it; none of those block.
 
 mod descriptors;
 mod exec;
@@ -18,8 +18,8 @@ use crate::machine;
 use crate::pages::{in_call, is_virtual};
 use crate::placement;
 use crate::runtime::runtime;
-use crate::seals;
 use crate::signals;
+use crate::smc;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
 use tasks::Task;
@@ -78,7 +78,7 @@ pub struct Call {
 
 /// The arguments of a system call, from the saved registers.
 pub fn arguments(thread: &Thread) -> [u64; 6] {
-    [7, 6, 2, 10, 8, 9].map(|register| thread.area.register(register))
+    [7, 6, 2, 10, 8, 9].map(|register| thread.context.register(register))
 }
 
 const ENOSYS: u64 = (linux_raw_sys::errno::ENOSYS as i64).wrapping_neg() as u64;
@@ -101,7 +101,7 @@ const LEAST_CODE: u64 = 1 << 44;
 
 /// Looks at the system call at `ip` before it is executed.
 pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
-    let number = thread.area.register(0) as u32;
+    let number = thread.context.register(0) as u32;
     let arguments = arguments(thread);
     if interposer::contains(ip) && interposer::makes(number) {
         // SAFETY: the library's own call, of those that change nothing of the program's.
@@ -131,7 +131,7 @@ fn examine_call(thread: &mut Thread, call: &Call) -> Verdict {
             | raw::__NR_madvise
     );
     if !changes_memory {
-        seals::make_way(number, &arguments);
+        smc::make_way(number, &arguments);
     }
     if is_virtual()
         && let Some(verdict) = machine::examine(thread, number, arguments)
@@ -148,7 +148,7 @@ fn examine_call(thread: &mut Thread, call: &Call) -> Verdict {
         raw::__NR_arch_prctl if a == ARCH_SET_FS => {
             // SAFETY: the program's own call.
             let result = unsafe { sys::for_program(number, arguments) };
-            thread.area.tell_fs_base(runtime().process());
+            thread.context.log_fs_base(runtime().process());
             Verdict::Done(result)
         }
         raw::__NR_prctl => process_control(thread, arguments),
@@ -237,7 +237,7 @@ fn change_memory(thread: &mut Thread, call: &Call) -> u64 {
     let &Call { ip, number, arguments, gate, .. } = call;
     let before = written(number, arguments);
     in_call::around(thread, ip, before, |thread| {
-        let heap_end = runtime().code.lock().world.heap_end;
+        let heap_end = runtime().code.lock().env.heap_end;
         let result = memory::execute(thread, number, arguments, gate);
         (result, written::brought_in(number, arguments, result, heap_end))
     })
@@ -267,27 +267,28 @@ fn process_control(thread: &Thread, arguments: [u64; 6]) -> Verdict {
     }
 }
 
-/// Functions of the kernel's that are not translated: the page of calls at fixed addresses that programs of another age use, which the kernel
-/// executes itself, and on a virtual machine the vdso's getcpu. If `ip` is one of them, does it and returns where it returns to.
+/// Functions of the kernel's that are not translated: the page of calls at fixed addresses that programs of another age
+/// use, which the kernel executes itself, and on a virtual machine the vdso's getcpu. If `ip` is one of them, does it
+/// and returns where it returns to.
 pub fn kernel_function(thread: &mut Thread, ip: u64) -> Option<u64> {
     let number = match ip.wrapping_sub(VSYSCALLS) {
-        _ if runtime().code.lock().world.getcpu == Some(ip) => raw::__NR_getcpu,
+        _ if runtime().code.lock().env.getcpu == Some(ip) => raw::__NR_getcpu,
         0 => raw::__NR_gettimeofday,
         0x400 => raw::__NR_time,
         0x800 => raw::__NR_getcpu,
         _ => return None,
     };
-    runtime().code.lock().world.maps.find(ip)?;
-    let area = thread.area;
-    let stack = area.register(4);
+    runtime().code.lock().env.maps.find(ip)?;
+    let context = thread.context;
+    let stack = context.register(4);
     let after = crate::user::read::<u64>(stack).ok()?;
     let result = match number {
         raw::__NR_getcpu if is_virtual() => machine::getcpu(thread, arguments(thread)),
         // SAFETY: the program's own call with the program's own arguments.
         _ => unsafe { sys::for_program(number, arguments(thread)) },
     };
-    area.set_register(0, result);
-    area.set_register(4, stack + 8);
+    context.set_register(0, result);
+    context.set_register(4, stack + 8);
     Some(after)
 }
 

@@ -79,9 +79,9 @@ const MOST: usize = 1 << 20;
 
 /// Looks at the call at `ip` before it is executed.
 pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
-    let area = thread.area;
-    let old = area.register(0) as u32;
-    let arguments = [3, 1, 2, 6, 7, 5].map(|register| area.register(register) & 0xffff_ffff);
+    let context = thread.context;
+    let old = context.register(0) as u32;
+    let arguments = [3, 1, 2, 6, 7, 5].map(|register| context.register(register) & 0xffff_ffff);
     let strictly = match old {
         1 => raw::__NR_exit,
         3 => raw::__NR_read,
@@ -203,11 +203,11 @@ fn of_signals(thread: &mut Thread, old: u32, call: &Call) -> Option<u64> {
     let [a, b, ..] = call.arguments;
     Some(match old {
         48 | 67 | 174 => {
-            let Ok((new, told)) = wanted_action(old, call.arguments) else { return Some(EFAULT) };
+            let Ok((new, to)) = wanted_action(old, call.arguments) else { return Some(EFAULT) };
             if new.is_some_and(|new| new.handler > 1) {
                 cannot(call, "sigaction", "the kernel would begin the handler in 32-bit code");
             }
-            action(thread, old, a, new, told)
+            action(thread, old, a, new, to)
         }
         119 | 173 => cannot(call, "sigreturn", "it returns from a handler in 32-bit code"),
         68 | 69 | 73 | 126 => mask(thread, old, call.arguments),
@@ -229,11 +229,11 @@ fn halves<const N: usize>(address: u64) -> Result<[u64; N], sys::Errno> {
 
 /// Writes words of 32 bits to an address. The kernel's word.
 fn put<const N: usize>(address: u64, words: [u64; N]) -> u64 {
-    let told = words
+    let to = words
         .iter()
         .enumerate()
         .all(|(number, &word)| user::write_bytes(address + 4 * number as u64, &(word as u32).to_le_bytes()).is_ok());
-    if told { 0 } else { EFAULT }
+    if to { 0 } else { EFAULT }
 }
 
 /// A list of pointers that ends with 0, as 64-bit programs have it; none where there is none.
@@ -256,7 +256,7 @@ fn pointers(address: u64) -> Result<Option<Vec<u64>>, sys::Errno> {
 fn shared_memory(thread: &mut Thread, call: &Call) -> Option<Verdict> {
     const ATTACH: u64 = 21;
     const DETACH: u64 = 22;
-    let [what, id, flags, told, at, _] = call.arguments;
+    let [what, id, flags, to, at, _] = call.arguments;
     let (number, old, arguments) = match what {
         ATTACH => (raw::__NR_shmat, SHMAT, [id, at, flags, 0, 0, 0]),
         DETACH => (raw::__NR_shmdt, SHMDT, [at, 0, 0, 0, 0, 0]),
@@ -264,9 +264,7 @@ fn shared_memory(thread: &mut Thread, call: &Call) -> Option<Verdict> {
     };
     let verdict = examine_call(thread, &Call { number, arguments, gate: Gate::Old(old), ..*call });
     match verdict {
-        Verdict::Done(result) if what == ATTACH && sys::check(result).is_ok() => {
-            Some(Verdict::Done(put(told, [result])))
-        }
+        Verdict::Done(result) if what == ATTACH && sys::check(result).is_ok() => Some(Verdict::Done(put(to, [result]))),
         verdict => Some(verdict),
     }
 }
@@ -311,7 +309,7 @@ fn wanted_action(old: u32, [_, b, c, ..]: [u64; 6]) -> Result<(Option<Action>, u
     Ok((new, if old == 48 { 0 } else { c }))
 }
 
-fn action(thread: &Thread, old: u32, signal: u64, new: Option<Action>, told: u64) -> u64 {
+fn action(thread: &Thread, old: u32, signal: u64, new: Option<Action>, to: u64) -> u64 {
     let mut was = Action::default();
     let new = new.as_ref().map_or(0, |new| &raw const *new as u64);
     let result = signals::action(thread, signal, new, &raw mut was as u64, 8);
@@ -319,9 +317,9 @@ fn action(thread: &Thread, old: u32, signal: u64, new: Option<Action>, told: u64
     match old {
         _ if result != 0 => result,
         48 => was.handler,
-        _ if told == 0 => 0,
-        67 => put(told, [was.handler, was.mask, was.flags, was.restorer]),
-        _ => put(told, [was.handler, was.flags, was.restorer, was.mask, was.mask >> 32]),
+        _ if to == 0 => 0,
+        67 => put(to, [was.handler, was.mask, was.flags, was.restorer]),
+        _ => put(to, [was.handler, was.flags, was.restorer, was.mask, was.mask >> 32]),
     }
 }
 
@@ -392,8 +390,8 @@ mod tests {
         assert_eq!(pointers(at), Ok(Some(alloc::vec![1, 0xffff_fff0, 3, 0])));
         assert_eq!((pointers(0), pointers(8).is_err()), (Ok(None), true));
         assert_eq!(as_there(MMAP2, [0, 0, 0, 0, 0, 3 * PAGE]), [0, 0, 0, 0, 0, 3]);
-        let mut told = [0u32; 2];
-        assert_eq!(put(told.as_mut_ptr() as u64, [7, 1 << 32 | 9]), 0);
-        assert_eq!(core::hint::black_box(told), [7, 9]);
+        let mut to = [0u32; 2];
+        assert_eq!(put(to.as_mut_ptr() as u64, [7, 1 << 32 | 9]), 0);
+        assert_eq!(core::hint::black_box(to), [7, 9]);
     }
 }

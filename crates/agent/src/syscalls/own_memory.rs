@@ -1,12 +1,14 @@
 //! The agent's memory stays what it is: calls of the program that would take or change it, as nobody tells the program
 //! that it is there.
 //!
-//! - What puts something else there (`mmap` and `mremap` at a fixed place, `shmat` with `SHM_REMAP`, `brk`): what can move
-//!   makes way ([`crate::give_way`]); else it gets `ENOMEM`, or `EEXIST`, as where something is that cannot be moved.
-//! - What takes it away (`munmap`, `madvise`) is done to what is the program's; `madvise` says `ENOMEM`, as where nothing is.
+//! - What puts something else there (`mmap` and `mremap` at a fixed place, `shmat` with `SHM_REMAP`, `brk`): what can
+//!   move makes way ([`crate::give_way`]); else it gets `ENOMEM`, or `EEXIST`, as where something is that cannot be
+//!   moved.
+//! - What takes it away (`munmap`, `madvise`) is done to what is the program's; `madvise` says `ENOMEM`, as where
+//!   nothing is.
 //! - What changes it (`mprotect`, `mbind`, `mlock` and the like): `ENOMEM` or `EFAULT`, as where nothing is.
 //!
-//! What is refused the collector tells. Without a fixed place, the kernel maps beside what is there.
+//! What is refused the collector reports. Without a fixed place, the kernel maps beside what is there.
 
 use super::errno;
 use crate::maps::Maps;
@@ -34,8 +36,8 @@ const SHM_REMAP: u64 = 0o40000;
 const SHM_RND: u64 = 0o20000;
 /// `mseal`.
 pub const MSEAL: u32 = 462;
-/// Calls of a process that are told.
-const MOST_TOLD: u32 = 8;
+/// Calls of a process that are reported.
+const MOST_REPORTED: u32 = 8;
 
 /// Judges a call, under the lock that it is made under.
 pub fn judge(code: &mut Code, thread: &Thread, number: u32, arguments: &[u64; 6]) -> Judgement {
@@ -46,8 +48,8 @@ pub fn judge(code: &mut Code, thread: &Thread, number: u32, arguments: &[u64; 6]
         raw::__NR_mmap if fourth as u32 & raw::MAP_FIXED != 0 => (named, ENOMEM),
         raw::__NR_mremap if is_taken(code, &named) => return refuse("mremap", &named, EFAULT),
         raw::__NR_mremap if fourth as u32 & raw::MREMAP_FIXED != 0 => (range_of(fifth, third), ENOMEM),
-        raw::__NR_brk if code.world.heap_end != 0 && address > code.world.heap_end => {
-            let grown = range_of(code.world.heap_end, address - code.world.heap_end);
+        raw::__NR_brk if code.env.heap_end != 0 && address > code.env.heap_end => {
+            let grown = range_of(code.env.heap_end, address - code.env.heap_end);
             // So far no heap can grow: libraries and the stack are in between.
             if is_taken_for_good(code, &grown) {
                 return Judgement::Pass;
@@ -75,8 +77,8 @@ pub fn judge(code: &mut Code, thread: &Thread, number: u32, arguments: &[u64; 6]
     match number {
         // It returns where the heap ends.
         raw::__NR_brk => {
-            tell(name, &place);
-            Judgement::Refuse(code.world.heap_end)
+            report(name, &place);
+            Judgement::Refuse(code.env.heap_end)
         }
         _ => refuse(name, &place, refusal),
     }
@@ -89,7 +91,7 @@ pub fn names_own(address: u64, bytes: u64) -> bool {
 
 /// The refusal of one.
 pub fn refused(name: &str, address: u64, bytes: u64) -> u64 {
-    tell(name, &range_of(address, bytes));
+    report(name, &range_of(address, bytes));
     errno(ENOMEM)
 }
 
@@ -120,7 +122,7 @@ fn fixed() -> impl Iterator<Item = Range<u64>> {
 
 /// Where the agent's memory is, and maybe in between memory of the program's.
 fn own(code: &Code) -> impl Iterator<Item = Range<u64>> + use<'_> {
-    fixed().chain([runtime().shadow.range()]).chain(code.world.arenas.ranges())
+    fixed().chain([runtime().shadow.range()]).chain(code.env.arenas.ranges())
 }
 
 fn both(a: &Range<u64>, b: &Range<u64>) -> Range<u64> {
@@ -145,7 +147,7 @@ pub fn is_taken_for_good(code: &Code, range: &Range<u64>) -> bool {
 
 fn overlaps(own: impl Iterator<Item = Range<u64>>, code: &Code, range: &Range<u64>) -> bool {
     let mut shared = own.map(|own| both(&own, range)).filter(|shared| !shared.is_empty());
-    shared.any(|shared| !is_programs(&code.world.maps, &shared))
+    shared.any(|shared| !is_programs(&code.env.maps, &shared))
 }
 
 /// What of a range is not the agent's.
@@ -156,7 +158,7 @@ fn pieces(code: &Code, range: Range<u64>) -> Vec<Range<u64>> {
         let without = |piece: Range<u64>| [piece.start..piece.end.min(own.start), piece.start.max(own.end)..piece.end];
         left = left.into_iter().flat_map(without).filter(|piece| !piece.is_empty()).collect();
         let shared = both(&own, &range);
-        let programs = code.world.maps.overlapping(shared.start..shared.end.max(shared.start)).iter();
+        let programs = code.env.maps.overlapping(shared.start..shared.end.max(shared.start)).iter();
         between.extend(programs.map(|mapping| both(&(mapping.start..mapping.end), &shared)));
     }
     left.extend(between);
@@ -164,13 +166,13 @@ fn pieces(code: &Code, range: Range<u64>) -> Vec<Range<u64>> {
 }
 
 fn refuse(name: &str, range: &Range<u64>, error: u32) -> Judgement {
-    tell(name, range);
+    report(name, range);
     Judgement::Refuse(errno(error))
 }
 
-fn tell(name: &str, range: &Range<u64>) {
-    static TOLD: AtomicU32 = AtomicU32::new(0);
-    if TOLD.fetch_add(1, Relaxed) < MOST_TOLD {
+fn report(name: &str, range: &Range<u64>) {
+    static REPORTED: AtomicU32 = AtomicU32::new(0);
+    if REPORTED.fetch_add(1, Relaxed) < MOST_REPORTED {
         let mut line = sys::Line::new();
         let _ = write!(line, "{name} of {:#x} to {:#x}", range.start, range.end);
         runtime().process().log(log::REFUSED, &[u64::from(sys::process_id())], line.text());

@@ -1,20 +1,20 @@
 //! Threads and processes: begin, fork, end.
 
 use super::{Call, EFAULT, EINVAL, Gate, Verdict, errno, exec, seccomp};
-use crate::area::{Area, own};
-use crate::machine::told_policies;
+use crate::machine::published_policies;
 use crate::pages::{Inherited, in_call, is_virtual};
 use crate::runtime::{self, runtime};
-use crate::shared::Session;
+use crate::session_file::Session;
 use crate::sys::{self, Errno, PAGE, raw};
 use crate::thread::Thread;
+use crate::thread_context::{ThreadContext, own};
 use crate::{HEAP, boot, call, entry, placement, signals, user};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{self, end, kind};
-use numalens_translator::area as fixed;
+use numalens_translator::context as fixed;
 
 /// Threads that may be in translated code, and processes that borrow the memory.
 static LIVE: AtomicU32 = AtomicU32::new(1);
@@ -79,7 +79,7 @@ const CLEAR_HANDLERS: u64 = 1 << 32;
 
 /// The program's clone, fork or vfork.
 pub fn clone(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
-    if thread.area.get(own::PENDING) != 0 {
+    if thread.context.get(own::PENDING) != 0 {
         // What waits is delivered first; the call is made again afterwards.
         return Verdict::Continue(runtime::enter(thread, call.ip));
     }
@@ -125,17 +125,17 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
     let extent = if is_thread { session.new_thread(process) } else { session.new_borrower(process) };
     let Some(extent) = extent else { return no_memory };
     let reused = take_retired();
-    let area = match reused {
-        Some(area) => area.fill(&runtime.layout, &runtime.session, extent).map(|()| area),
-        None => Area::new(&runtime.layout, &runtime.session, extent),
+    let context = match reused {
+        Some(context) => context.fill(&runtime.layout, &runtime.session, extent).map(|()| context),
+        None => ThreadContext::new(&runtime.layout, &runtime.session, extent),
     };
-    let Ok(area) = area else {
+    let Ok(context) = context else {
         runtime.session.thread_ended(extent);
         return no_memory;
     };
-    boot::prepare(area);
+    boot::prepare(context);
     let actions = signals::inherit(&thread.actions, task.has(raw::CLONE_SIGHAND));
-    let child = Thread::new(area, extent, thread.place.clone(), actions);
+    let child = Thread::new(context, extent, thread.place.clone(), actions);
     child.borrows = !is_thread;
     child.clears_handlers = task.clears_handlers();
     child.pending = thread.pending.inherited();
@@ -147,29 +147,29 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
         child.alternate = thread.alternate;
     }
     for register in 0..16 {
-        area.set_register(register, thread.area.register(register));
+        context.set_register(register, thread.context.register(register));
     }
-    area.set(fixed::FLAGS, thread.area.get(fixed::FLAGS));
-    area.set_register(0, 0);
+    context.set(fixed::FLAGS, thread.context.get(fixed::FLAGS));
+    context.set_register(0, 0);
     if call.gate == Gate::Syscall {
-        area.set_register(1, next);
+        context.set_register(1, next);
     }
     if task.stack != 0 {
-        area.set_register(4, task.stack);
+        context.set_register(4, task.stack);
     }
-    area.set(own::NEXT, next);
-    runtime.session.entry(extent).stack.store(area.register(4), Relaxed);
+    context.set(own::NEXT, next);
+    runtime.session.entry(extent).stack.store(context.register(4), Relaxed);
     let mask = signals::block_all();
     LIVE.fetch_add(1, Relaxed);
     child.first_mask = mask;
     let child = &raw mut *child;
-    // SAFETY: the child goes to its own area at once; the parent goes on here. All signals are blocked in both.
+    // SAFETY: the child goes to its own context at once; the parent goes on here. All signals are blocked in both.
     let result = unsafe {
         match &task.how {
             &How::Clone([parent_tid, child_tid, tls]) => {
-                entry::clone_thread(task.flags, task.stack, parent_tid, child_tid, tls, area.0)
+                entry::clone_thread(task.flags, task.stack, parent_tid, child_tid, tls, context.0)
             }
-            How::Clone3(words, bytes) => entry::clone3_thread(words.as_ptr(), *bytes, area.0),
+            How::Clone3(words, bytes) => entry::clone3_thread(words.as_ptr(), *bytes, context.0),
         }
     };
     signals::set_mask(thread, mask);
@@ -178,40 +178,40 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
         drop(unsafe { Box::from_raw(child) });
         runtime.session.thread_ended(extent);
         LIVE.fetch_sub(1, Relaxed);
-        area.unmap(&runtime.layout);
+        context.unmap(&runtime.layout);
     } else if is_virtual() && (is_thread || !task.has(raw::CLONE_VFORK)) {
         // It may be bound, and asked about, before it has run.
         runtime.session.entry(extent).id.store(result as u32, Release);
     } else if task.has(raw::CLONE_VFORK) && !is_thread {
         // It has its own memory by now, or is gone.
         LIVE.fetch_sub(1, Relaxed);
-        runtime.threads.lock().retain(|(_, other)| *other != area);
-        in_call::forget(area);
-        runtime.retired.lock().push((result as u32, area));
+        runtime.threads.lock().retain(|(_, other)| *other != context);
+        in_call::forget(context);
+        runtime.retired.lock().push((result as u32, context));
     }
     Verdict::Done(result)
 }
 
-/// An area whose thread is gone.
-fn take_retired() -> Option<Area> {
+/// A context whose thread is gone.
+fn take_retired() -> Option<ThreadContext> {
     let mut retired = runtime().retired.lock();
     let gone = retired.iter().position(|&(tid, _)| {
         // SAFETY: signal 0 asks whether the thread exists.
         unsafe { call!(__NR_tgkill, sys::process_id(), tid, 0) }.is_err()
     })?;
-    let area = retired.swap_remove(gone).1;
-    // SAFETY: leaked by `Thread::new` when the area was made for a thread, which is gone.
-    drop(unsafe { Box::from_raw(area.get(own::THREAD) as *mut Thread) });
-    Some(area)
+    let context = retired.swap_remove(gone).1;
+    // SAFETY: leaked by `Thread::new` when the context was made for a thread, which is gone.
+    drop(unsafe { Box::from_raw(context.get(own::THREAD) as *mut Thread) });
+    Some(context)
 }
 
 /// The first that a new thread does, on its own stack of the agent, all signals blocked. Returns where to go on.
 ///
 /// # Safety
-/// For the assembly of [`crate::entry`] only: `area` is this thread's, and the thread is in the agent.
-pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
-    // SAFETY: the area of this thread, made for it.
-    let thread = unsafe { Thread::of(area) };
+/// For the assembly of [`crate::entry`] only: `context` is this thread's, and the thread is in the agent.
+pub unsafe extern "C" fn on_new_thread(context: ThreadContext) -> u64 {
+    // SAFETY: the context of this thread, made for it.
+    let thread = unsafe { Thread::of(context) };
     thread.tid = sys::thread_id();
     let entry = runtime().session.entry(thread.extent);
     if !is_virtual() {
@@ -220,12 +220,12 @@ pub unsafe extern "C" fn on_new_thread(area: Area) -> u64 {
     entry.start_ns.store(sys::now_ns(), Relaxed);
     runtime().session.take_name(thread.extent);
     entry.id.store(thread.tid, Release);
-    runtime().threads.lock().push((thread.tid, area));
-    area.tell_fs_base(runtime().process());
+    runtime().threads.lock().push((thread.tid, context));
+    context.log_fs_base(runtime().process());
     if thread.clears_handlers {
         signals::clear_handlers(thread);
     }
-    let next = area.get(own::NEXT);
+    let next = context.get(own::NEXT);
     let entry = runtime::enter(thread, next);
     signals::open(thread);
     entry
@@ -254,11 +254,12 @@ fn fork(thread: &mut Thread, task: Task) -> Verdict {
     runtime.shadow.hold();
     exec::hold();
     // SAFETY: held above, by this thread.
-    let shared = runtime.shadow.shared_by_fork(runtime.process(), unsafe { &runtime.code.held().world.maps });
+    let shared = runtime.shadow.shared_by_fork(runtime.process(), unsafe { &runtime.code.held().env.maps });
     HEAP.hold();
     let parent = runtime.process().extent;
-    // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages is held. The collector reads no further of
-    // this process until it knows the child, so it is told before there is one.
+    // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages
+    // is held. The collector reads no further of this process until it knows the child, so it is told before there is
+    // one.
     let child = child_to_be(&runtime.session, parent);
     // SAFETY: without CLONE_VM both go on with memory of their own.
     let result = unsafe { sys::for_program(number, arguments) };
@@ -277,7 +278,7 @@ fn fork(thread: &mut Thread, task: Task) -> Verdict {
             runtime::give_up(format_args!("a forked process cannot be observed (error {error})"));
         }
         if stack != 0 {
-            thread.area.set_register(4, stack);
+            thread.context.set_register(4, stack);
         }
         if clears_handlers {
             signals::clear_handlers(thread);
@@ -313,40 +314,40 @@ fn child_to_be(session: &Session, parent: exact::Extent) -> Option<exact::Extent
 fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[Inherited]) -> Result<(), Errno> {
     let runtime = runtime();
     signals::forget(thread);
-    thread.area.note_fs_base();
+    thread.context.note_fs_base();
     thread.tid = sys::thread_id();
     let full = Errno(linux_raw_sys::errno::ENOSPC as i32);
     SPARE_CHILD.store(exact::Extent::NONE.0, Relaxed);
     let process = process.ok_or(full)?;
     runtime.session.entry(process).id.store(sys::process_id(), Release);
     let mut memory = *runtime.process();
-    let (sites, stretches) = {
-        let world = &runtime.code.lock().world;
-        (world.sites(), world.stretches())
+    let (sites, segments) = {
+        let env = &runtime.code.lock().env;
+        (env.sites(), env.segments())
     };
-    memory.become_another(&runtime.session, process, sites, stretches)?;
+    memory.become_another(&runtime.session, process, sites, segments)?;
     // SAFETY: the child of a fork has one thread, which holds no reference to the old one.
     unsafe { runtime.set_process(memory) };
     {
         let mut code = runtime.code.lock();
-        code.world.process = memory;
-        code.close_seals();
+        code.env.process = memory;
+        code.close_protected();
     }
     let extent = runtime.session.first_thread(process, exact::Extent::NONE).ok_or(full)?;
     (thread.first, thread.extent) = (extent, extent);
     thread.seats.clear();
     placement::begin(&runtime.session, thread);
-    runtime.session.entry(extent).stack.store(thread.area.register(4), Relaxed);
+    runtime.session.entry(extent).stack.store(thread.context.register(4), Relaxed);
     runtime.session.take_name(extent);
     runtime.session.entry(extent).id.store(thread.tid, Release);
-    thread.area.map_counters(&runtime.layout, &runtime.session, extent)?;
+    thread.context.map_counters(&runtime.layout, &runtime.session, extent)?;
     runtime.shadow.inherit(&memory, shared);
-    told_policies::tell_again(runtime);
+    published_policies::publish_again(runtime);
     // The parent's other threads do not exist here.
     LIVE.store(1, Relaxed);
     exec::forget();
     runtime.retired.lock().clear();
-    *runtime.threads.lock() = alloc::vec![(thread.tid, thread.area)];
+    *runtime.threads.lock() = alloc::vec![(thread.tid, thread.context)];
     Ok(())
 }
 
@@ -366,9 +367,9 @@ fn note_end(thread: &mut Thread) {
 pub fn exit_thread(thread: &mut Thread, status: u64) -> ! {
     signals::block_all();
     note_end(thread);
-    runtime().threads.lock().retain(|(_, area)| *area != thread.area);
+    runtime().threads.lock().retain(|(_, context)| *context != thread.context);
     if !thread.borrows {
-        runtime().retired.lock().push((thread.tid, thread.area));
+        runtime().retired.lock().push((thread.tid, thread.context));
         LIVE.fetch_sub(1, Relaxed);
     }
     sys::exit(status as i32)
@@ -395,5 +396,5 @@ pub fn exit_process(thread: &mut Thread, status: u64) -> ! {
 pub fn reconcile(thread: &Thread) {
     let runtime = runtime();
     let code = runtime.code.lock();
-    runtime.shadow.reconcile(runtime.process(), thread, &code.world.maps, 0..sys::USER_END);
+    runtime.shadow.reconcile(runtime.process(), thread, &code.env.maps, 0..sys::USER_END);
 }

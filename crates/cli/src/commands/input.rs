@@ -4,7 +4,7 @@ use super::usage::mistake;
 use miette::{IntoDiagnostic, WrapErr, miette};
 use numalens_analyze::report::Report;
 use numalens_analyze::{Filter, LoadError, Options};
-use numalens_collect::exact::left_behind::Folder;
+use numalens_collect::exact::stale_files::Folder;
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_profile::tables::{Object, Thread};

@@ -278,7 +278,7 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         None if args.all => Target::All,
         None => Target::Launch(args.command.clone()),
     };
-    let added = if exact { exact::patience::patience(&machine) } else { Vec::new() };
+    let added = if exact { exact::spin_wait_env::spin_wait_env(&machine) } else { Vec::new() };
     let text = |word: OsString| word.to_string_lossy().into_owned();
     let added = added.into_iter().map(|(name, value)| (text(name), text(value)));
     let meta = Meta {

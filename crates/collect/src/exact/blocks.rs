@@ -1,24 +1,25 @@
-//! What the preloaded library tells of blocks is taken in among what happens to pages: whose these are changes.
+//! What the preloaded library reports of blocks is taken in among what happens to pages: whose these are changes.
 
 use super::drain::Process;
-use super::heap::Told;
+use super::heap::HeapEventQueue;
 use super::known_pages::{FILLED, KnownPage};
-use super::tenants::Tenants;
+use super::page_owners::PageOwners;
 use crate::sample::session::{Change, Claimed, HeapNote, Owner, Session};
 use numalens_profile::ids::Page;
 
-/// Whether an event can be taken in, with what is known `now`. `is_open`: what becomes of a block or mapping is not known yet, as a `realloc` or `munmap` is under
-/// way; its memory may be somebody else's already.
+/// Whether an event can be taken in, with what is known `now`. `is_open`: what becomes of a block or mapping is not
+/// known yet, as a `realloc` or `munmap` is under way; its memory may be somebody else's already.
 pub fn is_ready(session: &Session, process: &Process, note: &HeapNote, is_open: bool, now: u64) -> bool {
-    /// A thread that has not been met by then had ended already, and one that has not told by then what has become of its block may have been stopped.
+    /// A thread that has not been met by then had ended already, and one that has not reported by then what has become
+    /// of its block may have been stopped.
     const PATIENCE_NS: u64 = 2_000_000_000;
     !is_open && session.knows_thread(note) || process.last || now.saturating_sub(note.time) > PATIENCE_NS
 }
 
-/// Takes in what the library has told of a process until `until`. `now`: how far is known what threads there are.
-pub fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process, until: u64, now: u64) {
-    while let Some(note) = told.next(process.pid, until, |note, open| is_ready(session, process, note, open, now)) {
-        let Some(change) = session.heap_told(told.stacks(), &note) else { continue };
+/// Takes in what the library has reported of a process until `until`. `now`: how far is known what threads there are.
+pub fn heap_events(queue: &mut HeapEventQueue, session: &mut Session, process: &mut Process, until: u64, now: u64) {
+    while let Some(note) = queue.next(process.pid, until, |note, open| is_ready(session, process, note, open, now)) {
+        let Some(change) = session.apply_heap_event(queue.stacks(), &note) else { continue };
         let time_ns = session.advance(note.time);
         let pages = match &change {
             Change::Claimed(claimed) => &claimed.pages,
@@ -58,18 +59,22 @@ pub fn heap_events(told: &mut Told, session: &mut Session, process: &mut Process
             }
             let absolute = process.inherited_pages.max(1) + number;
             if let (Some(gone), Owner::One(object)) = (&gone, owner)
-                && process.tenants.get_mut(&absolute).is_some_and(|tenants| tenants.is_back(object, gone.time_ns))
+                && process
+                    .page_owners
+                    .get_mut(&absolute)
+                    .is_some_and(|page_owners| page_owners.is_back(object, gone.time_ns))
             {
                 continue;
             }
-            if !session.tells_every_object() {
-                tenants_change(session, process, number, before, owner, time_ns);
+            if !session.records_every_object() {
+                page_owners_change(session, process, number, before, owner, time_ns);
             }
         }
     }
 }
 
-/// What the allocator has filled of fresh memory before it gave the block, it has touched for that. These pages begin anew with the block.
+/// What the allocator has filled of fresh memory before it gave the block, it has touched for that. These pages begin a
+/// generation with the block.
 fn touched_before(session: &mut Session, process: &mut Process, claimed: &Claimed) {
     if !claimed.filled {
         return;
@@ -79,7 +84,8 @@ fn touched_before(session: &mut Session, process: &mut Process, claimed: &Claime
     }
 }
 
-/// What the allocator itself has touched of fresh memory on the way, it touched for the object. Returns whether a page is such.
+/// What the allocator itself has touched of fresh memory on the way, it touched for the object. Returns whether a page
+/// is such.
 fn was_touched_for(session: &mut Session, pid: i32, known: &mut KnownPage, claimed: &Claimed) -> bool {
     let fresh = known.begin_ns >= claimed.since_ns;
     if fresh && let Some(touch) = known.touch {
@@ -107,21 +113,22 @@ impl ReleasedBlock {
     }
 }
 
-/// The blocks on a page are others now. `before`: whose it was until then, as far as it was one's; `now`: by its blocks.
-fn tenants_change(session: &Session, process: &mut Process, number: u32, before: Owner, now: Owner, time_ns: u64) {
+/// The blocks on a page are others now. `before`: whose it was until then, as far as it was one's; `now`: by its
+/// blocks.
+fn page_owners_change(session: &Session, process: &mut Process, number: u32, before: Owner, now: Owner, time_ns: u64) {
     let (page, absolute) = (process.pages[number].page, process.inherited_pages.max(1) + number);
     // Blocks do not tell all there.
     if session.has_variables(process.pid, page) {
         return;
     }
-    let tenants = process.tenants.entry(absolute).or_insert_with(|| match before {
-        Owner::One(object) if session.is_block(object) => Tenants::of_one(object),
-        _ => Tenants::default(),
+    let page_owners = process.page_owners.entry(absolute).or_insert_with(|| match before {
+        Owner::One(object) if session.is_block(object) => PageOwners::of_one(object),
+        _ => PageOwners::default(),
     });
     // What was carved out of another block has its part of it alone.
     let (present, whole) = match now {
         Owner::One(object) => (vec![object], true),
         _ => (session.holders_on(process.pid, page), false),
     };
-    tenants.changed(&present, whole, time_ns, process.undivided_ns);
+    page_owners.changed(&present, whole, time_ns, process.undivided_ns);
 }

@@ -1,8 +1,8 @@
 //! The agents' clock: what the time stamp counter says, in nanoseconds of `CLOCK_MONOTONIC`.
 //!
-//! A system call at every first touch would cost more than the rest of it, and a program's own filters may forbid it. So the
-//! collector relates the two clocks, at the start over a fraction of a millisecond and then better and better, and the agents
-//! multiply. Where the kernel itself does not trust the counter, they ask the kernel.
+//! A system call at every first touch would cost more than the rest of it, and a program's own filters may forbid it.
+//! So the collector relates the two clocks, at the start over a fraction of a millisecond and then better and better,
+//! and the agents multiply. Where the kernel itself does not trust the counter, they ask the kernel.
 
 use crate::sample::perf::monotonic_ns;
 use numalens_event::exact::{ClockAnchor, SessionHeader};
@@ -23,8 +23,8 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// Sets the clock of a session for the first time; none where the counter is no clock. With `only`, for all time: a clock that is set
-    /// anew may step back, and then what happened is not in order of time.
+    /// Sets the clock of a session for the first time; none where the counter is no clock. With `only`, for all time: a
+    /// clock that is set anew may step back, and then what happened is not in order of time.
     pub fn start(header: &SessionHeader, only: bool) -> Option<Self> {
         let source = std::fs::read_to_string(SOURCE).unwrap_or_default();
         if !TRUSTED.contains(&source.trim()) {
@@ -39,7 +39,7 @@ impl Clock {
         Some(clock)
     }
 
-    /// Sets it anew, from a longer comparison.
+    /// Sets it again, from a longer comparison.
     pub fn set(&self, header: &SessionHeader) {
         let (ticks, ns) = reading();
         let passed = u128::from(ticks.saturating_sub(self.first.0)).max(1);

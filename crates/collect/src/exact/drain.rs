@@ -1,51 +1,52 @@
-//! From counters to facts: what has been counted since the last look is added to the profile.
+//! From counters to facts: what has been counted since the last poll is added to the profile.
 //!
-//! Counters only grow, so a look is a comparison with the one before. Nothing is asked of the programs: they may run, be
-//! stopped, or have been killed. Sites and pages are looked up in the records of their process; a forked process has those
-//! of its parent below the numbers that it inherited.
+//! Counters only grow, so a poll is a comparison with the one before. Nothing is asked of the programs: they may run,
+//! be stopped, or have been killed. Sites and pages are looked up in the records of their process; a forked process has
+//! those of its parent below the numbers that it inherited.
 
 mod begins;
 mod ends;
 mod gone;
+mod heap_queue;
 mod known;
 mod log_records;
-mod look;
 mod misses;
 mod object_counts;
 mod page_counts;
 mod pauses;
+mod poll;
 mod site_counts;
-mod told;
 
+use super::access_sampler::{AccessSampler, Came};
+use super::attribution::{Bounds, SharedCounts, Window};
 use super::blocks::ReleasedBlock;
 use super::clock;
-use super::division::{Bounds, SharedCounts, Window};
 use super::fetches::{self, Fetches};
 use super::file::{SessionFile, Shared};
-use super::heap::{Heap, Told};
+use super::heap::{Heap, HeapEventQueue};
 use super::known_pages::{KnownPage, KnownPages};
 use super::map_changes::MapChange;
-use super::pages::{self, ToldAccess};
-use super::shares::{Shares, ToldShare, Waiting};
-use super::spent::{Spent, discard_pages, discard_process, discard_thread};
-use super::tenants::Tenants;
-use super::totals::{IN_FLIGHT_OF_PAGE, Row, Stay, Totals};
-use super::undecided::Undecided;
-use super::watch::{Came, Watch};
+use super::page_owners::PageOwners;
+use super::pages::{self, LoggedAccess};
+use super::pending_homes::PendingHomes;
+use super::release_memory::{Releasable, discard_pages, discard_process, discard_thread};
+use super::totals::{IN_FLIGHT_OF_PAGE, LastPageSlot, Row, Totals};
+use super::word_counts::{LoggedWordCounts, Waiting, WordCounts};
 use crate::sample::session::{BegunThread, Of, Session, UsedPage, command_line, name_of};
 pub(super) use ends::execed;
 use ends::of_its_program;
+use heap_queue::RECORDS_FILLED;
 use known::Known;
-use look::Look;
 use misses::Misses;
 use numalens_event::exact::{self, DirectoryEntry, Extent, LogHeader, ProcessHeader, end, kind, log};
 use numalens_event::request::Request;
 use numalens_profile::ids::*;
 use numalens_profile::{MOST_LOOKS, Meta};
-pub(super) use object_counts::LOOKS_BEHIND;
+pub(super) use object_counts::POLLS_BEHIND;
 use object_counts::{CountedPage, Whose, whose};
-use page_counts::{GrownPage, Held, Looked, fill_up, sum};
+use page_counts::{GrownPage, Held, Polled, fill_up, sum};
 use pauses::Balance;
+use poll::Poll;
 use rustc_hash::FxHashMap;
 use site_counts::Counting;
 use std::cell::RefCell;
@@ -56,7 +57,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::time::{Duration, Instant};
-use told::RECORDS_FILLED;
 
 /// The agents' clock may step back by so much when it is set.
 const CLOCK_JUMPS_NS: u64 = 100_000;
@@ -67,14 +67,15 @@ pub struct Drain {
     pub(super) processes: FxHashMap<Extent, Process>,
     threads: Vec<(Extent, Thread)>,
     /// When it was looked, since the start.
-    look_times: Vec<u64>,
+    poll_times: Vec<u64>,
     /// Entries of the directory seen so far.
     seen: u32,
     /// The next one, if it is given and not filled, and since when that is known.
     unfilled: Option<(Extent, Instant)>,
-    /// Threads have been waited for in this look that are kept from filling their records.
+    /// Threads have been waited for in this poll that are kept from filling their records.
     is_behind: bool,
-    /// Counts of looks before wait for what is told of blocks: nothing may be forgotten that they are attributed by.
+    /// Counts of polls before wait for what is reported of blocks: nothing may be forgotten that they are attributed
+    /// by.
     has_older_counts: bool,
     /// Processes that were forked and are not known yet.
     forked: Vec<begins::Forked>,
@@ -84,18 +85,18 @@ pub struct Drain {
     refused: Vec<String>,
     /// What agents found worth a note.
     notes: Vec<String>,
-    /// What the preloaded library tells, unless that could not be set up.
+    /// What the preloaded library reports, unless that could not be set up.
     heap: Option<Heap>,
-    /// What it has told.
-    told: Told,
-    watch: RefCell<Watch>,
-    /// Until when all is known that was told of blocks.
+    /// What it has reported.
+    heap_queue: HeapEventQueue,
+    sampler: RefCell<AccessSampler>,
+    /// Until when all is known that was reported of blocks.
     known_until: u64,
-    /// Looks so far, and when the latest three began.
-    looks: u64,
-    looks_began_ns: [u64; 3],
+    /// Polls so far, and when the latest three began.
+    polls: u64,
+    polls_began_ns: [u64; 3],
     /// Rows of cache lines so far.
-    pub(super) lines_told: u64,
+    pub(super) lines_reported: u64,
 }
 
 /// A process: one program image.
@@ -110,69 +111,70 @@ pub(super) struct Process {
     pub(super) header: Arc<Shared>,
     pub(super) inherited_sites: u32,
     pub(super) inherited_pages: u32,
-    pub(super) inherited_stretches: u32,
+    pub(super) inherited_segments: u32,
     /// Sites seen so far, from the first of its own.
     pub(super) sites: Vec<Row>,
-    /// Stays by their numbers.
-    pub(super) stays: FxHashMap<u32, Stay>,
+    /// Last pages by their numbers.
+    pub(super) last_pages: FxHashMap<u32, LastPageSlot>,
     /// Code that it executes.
     pub(super) fetches: Fetches,
     /// Pages seen so far, from the first of its own.
     pub(super) pages: KnownPages,
-    /// Those that have gone, and by which look all that was counted of them is where it belongs.
+    /// Those that have gone, and by which poll all that was counted of them is where it belongs.
     forgotten: VecDeque<(u64, Range<u32>)>,
     /// Those that have not gone, of its own.
     pub(super) live_pages: BTreeMap<Page, u32>,
-    /// Those of which a block has begun or ended since they were last accessed: what is accessed next has another number, and whose that is says nothing of this one.
+    /// Those of which a block has begun or ended since they were last accessed: what is accessed next has another
+    /// number, and whose that is says nothing of this one.
     pub(super) resting_pages: BTreeMap<Page, u32>,
     /// How far the latest reading of its pages and blocks came.
     pub(super) known_until: u64,
-    /// Accesses that its log tells, until they are looked at.
-    pub(super) told_accesses: Vec<ToldAccess>,
+    /// Accesses that its log says, until they are looked at.
+    pub(super) logged_accesses: Vec<LoggedAccess>,
     /// Who has had pages that several objects share, by the page's number.
-    pub(super) tenants: FxHashMap<u32, Tenants>,
-    /// Such pages that have gone, by how many looks it takes until all their counts are known: 1, 2, and so on.
-    pub(super) tenants_ended: [Vec<u32>; LOOKS_BEHIND],
+    pub(super) page_owners: FxHashMap<u32, PageOwners>,
+    /// Such pages that have gone, by how many polls it takes until all their counts are known: 1, 2, and so on.
+    pub(super) page_owners_ended: [Vec<u32>; POLLS_BEHIND],
     /// The block that was released last, if nothing else has changed hands since.
     pub(super) released: Option<ReleasedBlock>,
     /// When a block was taken last, since the start of the recording.
     pub(super) claimed_ns: u64,
-    /// It had ended when this look began: all is known that it has told.
+    /// It had ended when this poll began: all is known that it has reported.
     is_over: bool,
     /// Counts of earlier times will not come any more.
     pub(super) undivided_ns: u64,
-    /// Counts of such pages and accesses that were looked at.
+    /// Counts of such pages and sampled accesses.
     pub(super) window: Window,
     bounds: Bounds,
-    /// How much such pages were used, by number: between which looks, and before.
+    /// How much such pages were used, by number: between which polls, and before.
     used: FxHashMap<u32, (u64, u64, u64)>,
-    /// What its log tells of words that changed hands, until it is looked at.
-    pub(super) told_shares: Vec<ToldShare>,
-    pub(super) shares: Shares,
-    /// Memory that its log says has gone, until that is told in order with pages that came.
+    /// What its log says of words that changed hands, until it is looked at.
+    pub(super) logged_word_counts: Vec<LoggedWordCounts>,
+    pub(super) word_counts: WordCounts,
+    /// Memory that its log says has gone, until that is reported in order with pages that came.
     pub(super) gone: Vec<(u64, Range<Page>)>,
     /// Ranges in which a block has begun or ended, with the times.
     pub(super) rests: Vec<(u64, Range<Page>)>,
-    /// What was mapped and unmapped, until that is told in order with pages that came.
+    /// What was mapped and unmapped, until that is reported in order with pages that came.
     pub(super) map_changes: Vec<MapChange>,
     /// Sites that had been given before its log was read.
     pub(super) sites_given: u32,
-    pub(super) spent: Spent,
+    pub(super) releasable: Releasable,
     /// Accesses that placed pages of a real machine.
-    pub(super) undecided: Undecided,
+    pub(super) pending_homes: PendingHomes,
     /// Call stacks in its log that have been unwound.
     pub(super) stacks: FxHashMap<u32, Option<StackId>>,
     /// The instructions of system calls that have placed pages, by the references to their call stacks.
     pub(super) call_sites: FxHashMap<u32, SiteId>,
     /// How often its pages have been looked at.
-    pub(super) looks: u32,
+    pub(super) polls: u32,
     log_read: u64,
     log_given_back: u64,
     /// What of the log is over once pages below a number are known.
     log_heard: Option<(u64, u32)>,
     /// Its last instruction has been executed.
     pub(super) last: bool,
-    /// The last look found it gone, without a word.
+    /// The last poll found it gone, without a word.
     was_gone: bool,
     pub(super) ended: bool,
 }
@@ -195,18 +197,18 @@ pub(super) struct Thread {
     shared: Vec<SharedCounts>,
     /// Accesses that may be an object's or the allocator's, until then.
     untold: Vec<(ObjectId, u64)>,
-    /// What was counted of pages and not told at the latest look.
+    /// What was counted of pages and not reported at the latest poll.
     held: FxHashMap<u32, Held>,
     /// Before its counters were read for the last time, since the start of the recording.
     read_ns: u64,
-    /// What the latest look found counted of pages, until the next one has read whose they were.
+    /// What the latest poll found counted of pages, until the next one has read whose they were.
     counted: Vec<CountedPage>,
     /// Counts of all pages, where every access is attributed to its object, until they are.
     waiting: FxHashMap<u32, Waiting>,
     /// Instructions executed, by page, and when they were counted last, since the start of the recording.
     pub(super) code: FxHashMap<Page, u64>,
     pub(super) code_ns: u64,
-    /// What its pages have still to follow of what its sites have told.
+    /// What its pages have still to follow of what its sites have reported.
     balance: Balance,
     /// It has counted accesses to pages whose records have not been read yet.
     waits: bool,
@@ -237,12 +239,12 @@ impl Process {
 }
 
 impl Drain {
-    /// Of what the agents count and the preloaded library tells.
+    /// Of what the agents count and the preloaded library reports.
     pub fn new(heap: Option<Heap>) -> Self {
         Drain { heap, ..Drain::default() }
     }
 
-    /// What the preloaded library tells.
+    /// What the preloaded library reports.
     pub fn heap(&self) -> Option<&Heap> {
         self.heap.as_ref()
     }
@@ -252,16 +254,16 @@ impl Drain {
         self.heap = None;
     }
 
-    /// Adds to the session what has been counted since the last look.
+    /// Adds to the session what has been counted since the last poll.
     ///
     /// # Errors
     /// The session file cannot be mapped.
-    pub fn look(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
-        self.look_until(file, session, Look::Running)
+    pub fn poll(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+        self.poll_until(file, session, Poll::Running)
     }
 
-    /// Counts for the profile from here on, or does not: what has been counted since the last look goes to the part that ends here. To be
-    /// called while whoever asked for it waits.
+    /// Counts for the profile from here on, or does not: what has been counted since the last poll goes to the part
+    /// that ends here. To be called while whoever asked for it waits.
     ///
     /// # Errors
     /// The session file cannot be mapped.
@@ -269,51 +271,53 @@ impl Drain {
         let asked = clock::agents_now(file.header());
         // Records that others are still filling: they take microseconds, or their threads have been stopped.
         for patience in 0..RECORDS_FILLED {
-            self.look_until(file, session, Look::Settled)?;
-            let is_behind = session.tells_every_object() && self.known_until < asked;
+            self.poll_until(file, session, Poll::Settled)?;
+            let is_behind = session.records_every_object() && self.known_until < asked;
             if !is_behind && !self.threads.iter().any(|(_, thread)| thread.waits && !thread.ended) {
                 break;
             }
             std::thread::sleep(Duration::from_micros(50 << patience));
         }
         self.share_until_now(file, session)?;
-        // By the clock of what agents and libraries tell: what they have told by now belongs to the part that ends.
+        // By the clock of what agents and libraries tell: what they have reported by now belongs to the part that ends.
         session.count_from(clock::agents_now(file.header()), counting);
         Ok(())
     }
 
     /// A random number between a half and one and a half.
     pub fn around_one(&mut self) -> f64 {
-        self.watch.get_mut().around_one()
+        self.sampler.get_mut().around_one()
     }
 
-    /// Whether a good part of what the latest look has found is to be divided by samples.
+    /// Whether a good part of what the latest poll has found is to be divided by samples.
     pub fn divides_much(&self) -> bool {
-        self.watch.borrow().is_much_shared()
+        self.sampler.borrow().is_much_shared()
     }
 
     /// How long after its page was drawn an access came.
     pub(super) fn came(&self, process: Extent, number: u32, time: u64) -> Option<Came> {
-        self.watch.borrow().came(process, number, time)
+        self.sampler.borrow().came(process, number, time)
     }
 
-    /// Has a few accesses told, of pages that the latest look found in use.
-    pub fn watch(&mut self, file: &SessionFile) {
-        self.watch.get_mut().draw(file, &self.processes);
+    /// Has a few accesses logged, of pages that the latest poll found in use.
+    pub fn sampler(&mut self, file: &SessionFile) {
+        self.sampler.get_mut().draw(file, &self.processes);
     }
 
-    fn look_until(&mut self, file: &SessionFile, session: &mut Session, look: Look) -> io::Result<()> {
+    fn poll_until(&mut self, file: &SessionFile, session: &mut Session, poll: Poll) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
-        self.begin_look(now);
-        if self.look_times.len() < MOST_LOOKS {
-            self.look_times.push(now);
+        self.begin_poll(now);
+        if self.poll_times.len() < MOST_LOOKS {
+            self.poll_times.push(now);
         }
         self.is_behind = false;
-        // Where each word's owner must be known: all blocks and threads that were there by then are found below, whatever comes meanwhile.
+        // Where each word's owner must be known: all blocks and threads that were there by then are found below,
+        // whatever comes meanwhile.
         let known_until = clock::agents_now(file.header());
         self.read_heap();
-        self.find_new(file, session, look.is_last())?;
-        // Ends are looked for first: what a thread counted before its end is in what is read below, and so are its sites.
+        self.find_new(file, session, poll.is_last())?;
+        // Ends are looked for first: what a thread counted before its end is in what is read below, and so are its
+        // sites.
         let ends: Vec<u64> = {
             let entries: Vec<&DirectoryEntry> = file.directory().map(|(_, entry)| entry).collect();
             let end = |extent: Extent| entries.get(extent.0 as usize).map_or(0, |entry| entry.end_ns.load(Acquire));
@@ -325,14 +329,15 @@ impl Drain {
         {
             session.thread_will_end(thread.tid, thread.id, end);
         }
-        // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set anew meanwhile.
+        // What happened until here is in order. Pages of threads that have ended are among it, though the clock was set
+        // again meanwhile.
         let horizon = clock::agents_now(file.header()) + CLOCK_JUMPS_NS;
         self.read_heap();
-        if !self.told.waits {
+        if !self.heap_queue.waits {
             self.known_until = known_until;
         }
-        let horizon = match look {
-            Look::Last => u64::MAX,
+        let horizon = match poll {
+            Poll::Last => u64::MAX,
             // Whose pages and words are depends on each block before.
             _ if self.heap.is_some() => self.known_until,
             _ => horizon,
@@ -343,33 +348,33 @@ impl Drain {
             all
         };
         for &extent in &extents {
-            let until = if look.is_last() { horizon } else { self.forks_ahead(file, extent).min(horizon) };
+            let until = if poll.is_last() { horizon } else { self.forks_ahead(file, extent).min(horizon) };
             self.read_process(file, session, extent, of_its_program(file, extent, until))?;
         }
         let processes = &self.processes;
-        self.told.drop_strangers(
+        self.heap_queue.drop_strangers(
             |pid| processes.values().any(|process| process.pid == pid && !process.ended),
             horizon.saturating_sub(10_000_000_000),
         );
         for (number, &end) in ends.iter().enumerate() {
-            self.read_thread(file, session, number, now, end, look)?;
+            self.read_thread(file, session, number, now, end, poll)?;
         }
         self.see_what_waits();
         for &extent in &extents {
             self.give_back(file, session, extent)?;
-            self.end_process(file, session, extent, horizon, look.is_last());
+            self.end_process(file, session, extent, horizon, poll.is_last());
         }
         self.divide_what_is_full(session);
-        self.watch.get_mut().looked(clock::agents_now(file.header()));
-        // After the last look there is no more to come.
-        if look != Look::Last {
+        self.sampler.get_mut().polled(clock::agents_now(file.header()));
+        // After the last poll there is no more to come.
+        if poll != Poll::Last {
             session.keep_within_limits();
         }
         Ok(())
     }
 
-    /// Takes in what a process says: its log until `until` (on the clock of the records), new sites, new pages, pages that
-    /// have gone.
+    /// Takes in what a process says: its log until `until` (on the clock of the records), new sites, new pages, pages
+    /// that have gone.
     fn read_process(
         &mut self,
         file: &SessionFile,
@@ -387,10 +392,10 @@ impl Drain {
             // And that says where these lie.
             process.sites_given = header.sites.load(Acquire);
             self.read_log(file, session, extent, &mut process, until).and_then(|()| {
-                let mut told = std::mem::take(&mut self.told);
-                let done = pages::read(self, &mut told, file, session, extent, &mut process, pages, until)
+                let mut queue = std::mem::take(&mut self.heap_queue);
+                let done = pages::read(self, &mut queue, file, session, extent, &mut process, pages, until)
                     .and_then(|()| fetches::read(file, session, extent, &mut process));
-                self.told = told;
+                self.heap_queue = queue;
                 process.give_back_log(file, extent);
                 done
             })
@@ -399,15 +404,15 @@ impl Drain {
         done
     }
 
-    /// Looks where the pages of all processes live by now; those that have moved are asked for by their agents as well, when
-    /// they are used again.
+    /// Looks where the pages of all processes live by now; those that have moved are asked for by their agents as well,
+    /// when they are used again.
     pub fn reread_homes(&self, file: &SessionFile, session: &mut Session) {
         for (pid, moved) in session.reread_homes() {
             if let Some((&extent, process)) =
                 self.processes.iter().find(|(_, process)| process.pid == pid && !process.ended)
             {
                 pages::doubt(process, &moved);
-                self.watch.borrow().ask_tallies(file, extent, &moved);
+                self.sampler.borrow().query_direct(file, extent, &moved);
             }
         }
     }
@@ -419,23 +424,24 @@ impl Drain {
         number: usize,
         now_ns: u64,
         ended: u64,
-        look: Look,
+        poll: Poll,
     ) -> io::Result<()> {
         let (extent, thread) = &self.threads[number];
         let extent = *extent;
         if thread.ended {
             return Ok(());
         }
-        // An exec may fail. When it does not, the thread is looked at for the last time with its process. One that has failed since the end was read
-        // was no end either.
+        // An exec may fail. When it does not, the thread is looked at for the last time with its process. One that has
+        // failed since the end was read was no end either.
         let is_end = !execed(file, thread.process) && file.end_of(extent) == Some(ended) && self.is_over(file, extent);
         let ended = if is_end { ended } else { 0 };
-        let look = if ended != 0 { Look::Last } else { look };
+        let poll = if ended != 0 { Poll::Last } else { poll };
         // At the end of all, those that still run are taken as they are afterwards.
-        let look = if look == Look::Last && ended == 0 { Look::Running } else { look };
-        self.count_thread(file, session, number, now_ns, look)?;
+        let poll = if poll == Poll::Last && ended == 0 { Poll::Running } else { poll };
+        self.count_thread(file, session, number, now_ns, poll)?;
         let (_, thread) = &mut self.threads[number];
-        // Records are read in order, and another thread may take its time to fill one: then there is one more look at this one.
+        // Records are read in order, and another thread may take its time to fill one: then there is one more look at
+        // this one.
         if ended != 0 && !thread.waits {
             self.end_thread(file, session, number, ended);
         }
@@ -449,7 +455,7 @@ impl Drain {
         session: &mut Session,
         number: usize,
         now_ns: u64,
-        look: Look,
+        poll: Poll,
     ) -> io::Result<()> {
         let extent = self.threads[number].0;
         let mut thread = std::mem::replace(&mut self.threads[number].1, Thread::nobody());
@@ -457,8 +463,8 @@ impl Drain {
             session.thread_named(thread.tid, thread.id, &name_of(&name));
             thread.name = name;
         }
-        let result = self.count(file, session, extent, &mut thread, now_ns, look);
-        let settled = look != Look::Running;
+        let result = self.count(file, session, extent, &mut thread, now_ns, poll);
+        let settled = poll != Poll::Running;
         let result = result.map(|executed| self.count_code(session, &mut thread, executed, now_ns, settled));
         self.threads[number].1 = thread;
         self.gather(number);
@@ -472,10 +478,10 @@ impl Drain {
         extent: Extent,
         thread: &mut Thread,
         now_ns: u64,
-        look: Look,
+        poll: Poll,
     ) -> io::Result<FxHashMap<Page, u64>> {
-        let settled = look != Look::Running;
-        let told = session.is_counting();
+        let settled = poll != Poll::Running;
+        let reported = session.is_counting();
         let Some(process) = self.processes.get(&thread.process) else { return Ok(FxHashMap::default()) };
         let classes_log2 = file.header().classes_log2.load(Relaxed);
         let header = &process.header.words::<ProcessHeader>(0, 1)[0];
@@ -493,34 +499,35 @@ impl Drain {
             thread: thread.id,
             node: thread.node,
             time_ns: now_ns,
-            look,
+            poll,
             in_flight: totals.in_flight,
-            strict: session.was_ever_paused() || look.is_last(),
+            strict: session.was_ever_paused() || poll.is_last(),
         };
-        let every = session.tells_every_object();
+        let every = session.records_every_object();
         let (mut grown_pages, waits) = self.grown_pages(&counting, &mut thread.pages, &totals.pages, IN_FLIGHT_OF_PAGE);
         // Of a thread that has ended, all is attributed that it has counted: whose that is must be known.
         let is_unknown = || file.end_of(extent).is_some_and(|end| !process.knows_all_until(end));
-        thread.waits = waits || look == Look::Last && is_unknown();
+        thread.waits = waits || poll == Poll::Last && is_unknown();
         let mut sites = Vec::new();
         self.count_sites(&counting, &mut thread.sites, totals.sites, |at, counted| sites.push((at, *counted)));
-        if told && look.balances(thread.waits) {
-            let missing = thread.balance.end(look, &mut sites, sum(&grown_pages));
+        if reported && poll.balances(thread.waits) {
+            let missing = thread.balance.end(poll, &mut sites, sum(&grown_pages));
             fill_up(&mut grown_pages, missing, &thread.pages);
         }
-        // In the order of facts, which counters of code that has been translated again are not: cheaper than sorting facts later.
+        // In the order of facts, which counters of code that has been translated again are not: cheaper than sorting
+        // facts later.
         sites.sort_unstable_by_key(|(_, counted)| (counted.site, counted.home, counted.pinned));
         for (at, counted) in sites {
-            thread.balance.site(told, [counted.reads, counted.writes]);
-            if told {
+            thread.balance.site(reported, [counted.reads, counted.writes]);
+            if reported {
                 session.count_site(Of::Accesses, &counted);
             } else if session.has_cache() {
                 *thread.left_out.entry(at).or_default() += counted.reads.max(counted.writes);
             }
         }
         self.count_misses(session, &counting, thread, totals.site_misses, totals.page_misses);
-        // What somebody has counted whose blocks are not told yet waits for that.
-        let is_all_known = look == Look::Cut || look == Look::Last && (process.last || !thread.waits);
+        // What somebody has counted whose blocks are not reported yet waits for that.
+        let is_all_known = poll == Poll::Cut || poll == Poll::Last && (process.last || !thread.waits);
         let known_ns = if is_all_known { u64::MAX } else { process.attributable_until(session) };
         let (before, mut counted): (Vec<_>, Vec<_>) =
             std::mem::take(&mut thread.counted).into_iter().partition(|counted| counted.until_ns <= known_ns);
@@ -534,9 +541,9 @@ impl Drain {
             let since_ns = if waited && *before == more { since_ns.min(begin_ns) } else { since_ns };
             let was_held = thread.held.get(&number).copied();
             let [reads, writes] = [0, 1].map(|kind| {
-                let (told, too_early) = thread.balance.page(counting.strict, kind, more[kind]);
+                let (reported, too_early) = thread.balance.page(counting.strict, kind, more[kind]);
                 before[kind] -= too_early;
-                told
+                reported
             });
             let before = *before;
             if (reads, writes) == (0, 0) {
@@ -544,8 +551,8 @@ impl Drain {
             }
             let had = self.had(process, number, since_ns, until_ns);
             let is_shared = whose(owner, had.as_ref()) == Whose::Several;
-            self.watch.borrow_mut().used(thread.process, number, reads + writes, is_shared);
-            let mut tell = |since_ns, until_ns, time_ns, [reads, writes]: [u64; 2]| {
+            self.sampler.borrow_mut().used(thread.process, number, reads + writes, is_shared);
+            let mut report = |since_ns, until_ns, time_ns, [reads, writes]: [u64; 2]| {
                 let (id, node, home) = (thread.id, thread.node, class.0);
                 let used = UsedPage { process: process.id, thread: id, time_ns, node, home, page, reads, writes };
                 session.count_page(Of::Accesses, &used);
@@ -553,21 +560,21 @@ impl Drain {
                     let waiting = thread.waiting.entry(number).or_default();
                     waiting.add(time_ns, |time_ns| session.bin_of(time_ns), [reads, writes]);
                 } else {
-                    let look = self.looks;
-                    counted.push(CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes });
+                    let poll = self.polls;
+                    counted.push(CountedPage { number, poll, since_ns, until_ns, time_ns, class, reads, writes });
                 }
             };
-            // What was left to this look has the time of the one that found it.
+            // What was left to this poll has the time of the one that found it.
             let mut fresh = [reads, writes];
             for (window, part) in Held::carried(was_held, before, fresh) {
                 fresh = [fresh[0] - part[0], fresh[1] - part[1]];
-                tell(window.since_ns, window.until_ns, window.time_ns, part);
+                report(window.since_ns, window.until_ns, window.time_ns, part);
             }
             if fresh != [0, 0] {
-                tell(since_ns, until_ns, now_ns, fresh);
+                report(since_ns, until_ns, now_ns, fresh);
             }
         }
-        thread.hold(totals.pages, Looked { since_ns, until_ns, time_ns: now_ns });
+        thread.hold(totals.pages, Polled { since_ns, until_ns, time_ns: now_ns });
         if is_all_known {
             self.attribute(session, process, thread, counted);
         } else {

@@ -2,13 +2,13 @@
 
 use super::clock::Clock;
 use super::drain::Drain;
-use super::file::{Orders, SessionFile};
+use super::file::{ExactOptions, SessionFile};
 use super::heap::Heap;
 use super::image::image;
-use super::latecomers;
+use super::late_processes;
 use super::machine_files::MachineFiles;
-use super::patience::patience;
 use super::ranks::RankTable;
+use super::spin_wait_env::spin_wait_env;
 use crate::checkpoints::Checkpoints;
 use crate::control::{Command, Control, control_answer};
 use crate::ending::{self, Ending};
@@ -32,21 +32,24 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The counters are looked at this often at most, sooner while the program is young; less often when a look is dear.
-const FASTEST_LOOK: Duration = Duration::from_millis(50);
-/// Where samples divide what is counted: they are drawn by time, so code that accesses faster has too few between two looks.
-const FASTEST_LOOK_TO_DIVIDE: Duration = Duration::from_millis(10);
-const FIRST_LOOK: Duration = Duration::from_millis(5);
+/// The counters are polled this often at most, sooner while the program is young; less often when a poll is dear.
+const FASTEST_POLL: Duration = Duration::from_millis(50);
+/// Where samples divide what is counted: they are drawn by time, so code that accesses faster has too few between two
+/// polls.
+const FASTEST_POLL_TO_DIVIDE: Duration = Duration::from_millis(10);
+const FIRST_POLL: Duration = Duration::from_millis(5);
 /// Looking may cost one part in so many of the time.
-const LOOK_SHARE: u32 = 20;
-/// The same where every block is told: then programs wait for the reader.
-const LOOK_SHARE_OF_BLOCKS: u32 = 2;
-const FASTEST_LOOK_FOR_BLOCKS: Duration = Duration::from_millis(10);
-/// A few accesses are looked at one by one whenever so long a part of the recording has passed: at every nap in the beginning, ever more seldom then.
+const POLL_SHARE: u32 = 20;
+/// The same where every block is reported: then programs wait for the reader.
+const POLL_SHARE_OF_BLOCKS: u32 = 2;
+const FASTEST_POLL_FOR_BLOCKS: Duration = Duration::from_millis(10);
+/// A few accesses are sampled one by one whenever so long a part of the recording has passed: at every nap in the
+/// beginning, ever more seldom then.
 const WATCHES: u32 = 2000;
 /// That may cost one part in so many of the time.
-const WATCH_SHARE: u32 = 100;
-/// How often the end of the command is looked for, in the mean: at random, or programs that do one thing after the other as often would show the same one always.
+const SAMPLING_SHARE: u32 = 100;
+/// How often the end of the command is looked for, in the mean: at random, or programs that do one thing after the
+/// other as often would show the same one always.
 const NAP: Duration = Duration::from_millis(2);
 /// A piece of every process's pages is looked at for migrations this often.
 const REREAD: Duration = Duration::from_millis(500);
@@ -77,7 +80,7 @@ pub fn record(
     limits::raise(&NEEDS)?;
     start_threads().map_err(|error| refused(STARTING_THREADS, &error))?;
     let image = image().map_err(RecordError::Unobservable)?;
-    let orders = Orders {
+    let exact_options = ExactOptions {
         machine: &options.session.machine,
         placement: options.session.placement,
         policy: options.session.policy,
@@ -89,16 +92,16 @@ pub fn record(
         follow: options.session.follow,
         counting: !options.session.start_paused,
     };
-    let file = SessionFile::create(&image, &orders)?;
-    let mut files = if orders.machine.is_virtual { Some(MachineFiles::create(&file)?) } else { None };
+    let file = SessionFile::create(&image, &exact_options)?;
+    let mut files = if exact_options.machine.is_virtual { Some(MachineFiles::create(&file)?) } else { None };
     // Until the end: without it, or if its name does not fit, the recording has a table of its own.
-    let ranks = RankTable::of_this_job(orders.machine);
+    let ranks = RankTable::of_this_job(exact_options.machine);
     if let Some(ranks) = &ranks {
         let _ = file.set_common(ranks.path());
     }
     let descriptor = file.inheritable()?;
     let mut heap_refused = None;
-    let heap = match Heap::create(orders.words) {
+    let heap = match Heap::create(exact_options.words) {
         Ok(heap) => Some(heap),
         Err(error) => {
             progress(Progress::Limited(&format!("heap objects will not be told apart: {error}")));
@@ -107,14 +110,14 @@ pub fn record(
         }
     };
     let mut extra = heap.as_ref().map(Heap::environment).unwrap_or_default();
-    extra.extend(patience(orders.machine));
+    extra.extend(spin_wait_env(exact_options.machine));
     let waiting = Waiting::start(command, &extra);
     // SAFETY: a descriptor that `inheritable` made for the child alone.
     unsafe { libc::close(descriptor) };
     let waiting = waiting?;
     check_observable(waiting.path())?;
     if let Some(files) = &mut files {
-        files.begin(orders.machine, &file)?;
+        files.begin(exact_options.machine, &file)?;
     }
     let writer = Writer::create(&path(Some(waiting.pid())), options.force).map_err(RecordError::Create)?;
     let partial = writer.partial().to_owned();
@@ -141,7 +144,7 @@ pub fn record(
     }
     lift_limit(&file, waiting.pid()).map_err(given_up)?;
     signals::catch();
-    let clock = Clock::start(file.header(), session.tells_every_object());
+    let clock = Clock::start(file.header(), session.records_every_object());
     if let Some(heap) = &heap {
         heap.use_clock(file.header());
     }
@@ -153,8 +156,8 @@ pub fn record(
     let (meta, control) = (options.meta.clone(), Control::open(Some(child.pid)));
     let ending = Ending::new(options.wait_all);
     let mut recorder = Recorder { file, clock, session, drain: Drain::new(heap), control, meta, ending };
-    recorder.watch(&child, progress);
-    latecomers::let_load(&recorder.file);
+    recorder.sampler(&child, progress);
+    late_processes::let_load(&recorder.file);
     if let Some(failure) = files.as_mut().and_then(MachineFiles::settle) {
         progress(Progress::Limited(&failure));
         recorder.meta.notes.push(failure);
@@ -228,8 +231,8 @@ fn check_observable(path: &Path) -> Result<(), RecordError> {
     }
 }
 
-/// The agent's tables need much address space, though little memory: a limit (`ulimit -v`) is lifted for the kernel and kept by
-/// the agent.
+/// The agent's tables need much address space, though little memory: a limit (`ulimit -v`) is lifted for the kernel and
+/// kept by the agent.
 fn lift_limit(file: &SessionFile, pid: i32) -> Result<(), RecordError> {
     const WHAT: libc::__rlimit_resource_t = libc::RLIMIT_AS;
     let mut given = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
@@ -275,8 +278,9 @@ fn check_data(pid: i32) -> Result<(), RecordError> {
     )))
 }
 
-/// What something took the last two times. One time is no rule: the first look reads what all later ones know, and on a busy host any may have been waiting for a
-/// processor. To stay away for a multiple of that would miss pages that come and go.
+/// What something took the last two times. One time is no rule: the first poll reads what all later ones know, and on a
+/// busy host any may have been waiting for a processor. To stay away for a multiple of that would miss pages that come
+/// and go.
 #[derive(Clone, Copy, Default)]
 struct Cost([Duration; 2]);
 
@@ -290,19 +294,20 @@ impl Cost {
     }
 }
 
-/// Looks because a phase has begun or ended. The first ones come at once, as most programs have few phases; later ones when looking is cheap.
+/// Polls because a phase has begun or ended. The first ones come at once, as most programs have few phases; later ones
+/// when polling is cheap.
 #[derive(Default)]
 struct Marks(u32);
 
 impl Marks {
     const AT_ONCE: u32 = 200;
 
-    /// A look may cost one part in so many of the time.
+    /// A poll may cost one part in so many of the time.
     fn share(&self) -> u32 {
-        if self.0 < Self::AT_ONCE { 1 } else { LOOK_SHARE }
+        if self.0 < Self::AT_ONCE { 1 } else { POLL_SHARE }
     }
 
-    fn looked(&mut self, for_a_mark: bool) {
+    fn polled(&mut self, for_a_mark: bool) {
         self.0 = self.0.saturating_add(for_a_mark.into());
     }
 }
@@ -318,13 +323,13 @@ struct Recorder {
 }
 
 impl Recorder {
-    /// Looks until the command has ended, or all that it has left.
-    fn watch(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) {
+    /// Polls until the command has ended, or all that it has left.
+    fn sampler(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) {
         let began = Instant::now();
-        let (mut last_look, mut last_watch) = (began, began);
+        let (mut last_poll, mut last_sampling) = (began, began);
         let mut checkpoints = Checkpoints::begin();
         let mut last_reread = Instant::now();
-        let (mut watch_cost, mut look_cost) = (Cost::default(), Cost::default());
+        let (mut sampling_cost, mut poll_cost) = (Cost::default(), Cost::default());
         let (mut mark_waits, mut marks) = (false, Marks::default());
         let mut announced = FIRST_ANNOUNCEMENT;
         loop {
@@ -337,39 +342,39 @@ impl Recorder {
             futex::sleep_on(&header.requests, header.answered.load(Relaxed), nap);
             // A phase begins or ends: what was counted before belongs to the time before.
             mark_waits |= self.asked(child.pid);
-            let mark_is_due = mark_waits && last_look.elapsed() > look_cost.usual() * marks.share();
-            if last_watch.elapsed() >= (began.elapsed() / WATCHES).max(watch_cost.usual() * WATCH_SHARE) {
+            let mark_is_due = mark_waits && last_poll.elapsed() > poll_cost.usual() * marks.share();
+            if last_sampling.elapsed() >= (began.elapsed() / WATCHES).max(sampling_cost.usual() * SAMPLING_SHARE) {
                 let begun = Instant::now();
-                self.drain.watch(&self.file);
-                watch_cost.add(begun.elapsed());
-                last_watch = Instant::now();
+                self.drain.sampler(&self.file);
+                sampling_cost.add(begun.elapsed());
+                last_sampling = Instant::now();
             }
-            let (slowest, look_share) = match self.session.tells_every_object() {
-                true => (FASTEST_LOOK_FOR_BLOCKS, LOOK_SHARE_OF_BLOCKS),
-                false if self.drain.divides_much() => (FASTEST_LOOK_TO_DIVIDE, LOOK_SHARE),
-                false => (FASTEST_LOOK, LOOK_SHARE),
+            let (slowest, poll_share) = match self.session.records_every_object() {
+                true => (FASTEST_POLL_FOR_BLOCKS, POLL_SHARE_OF_BLOCKS),
+                false if self.drain.divides_much() => (FASTEST_POLL_TO_DIVIDE, POLL_SHARE),
+                false => (FASTEST_POLL, POLL_SHARE),
             };
-            let fastest = (began.elapsed() / 4).clamp(FIRST_LOOK, slowest);
-            if nobody_runs || mark_is_due || last_look.elapsed() > fastest.max(look_cost.usual() * look_share) {
-                marks.looked(mark_is_due);
+            let fastest = (began.elapsed() / 4).clamp(FIRST_POLL, slowest);
+            if nobody_runs || mark_is_due || last_poll.elapsed() > fastest.max(poll_cost.usual() * poll_share) {
+                marks.polled(mark_is_due);
                 mark_waits = false;
                 let begun = Instant::now();
                 if let Some(clock) = &self.clock
-                    && !self.session.tells_every_object()
+                    && !self.session.records_every_object()
                 {
                     clock.set(self.file.header());
                     if let Some(heap) = self.drain.heap() {
                         heap.use_clock(self.file.header());
                     }
                 }
-                if let Err(error) = self.drain.look(&self.file, &mut self.session) {
+                if let Err(error) = self.drain.poll(&self.file, &mut self.session) {
                     progress(Progress::Limited(&format!(
                         "the counters could not be read ({error}); they will be again"
                     )));
                 }
                 progress(Progress::Seen(self.session.tally.counted));
-                look_cost.add(begun.elapsed());
-                last_look = Instant::now();
+                poll_cost.add(begun.elapsed());
+                last_poll = Instant::now();
             }
             if last_reread.elapsed() > REREAD {
                 self.drain.reread_homes(&self.file, &mut self.session);
@@ -391,7 +396,8 @@ impl Recorder {
         }
     }
 
-    /// Sees whether the command, and what it has left, still run. `true`: the recording ends if the next look finds nobody.
+    /// Sees whether the command, and what it has left, still run. `true`: the recording ends if the next poll finds
+    /// nobody.
     fn follow(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) -> bool {
         if self.ending.status().is_some() {
             let nobody_runs = self.ending.poll(|| ending::running(&self.session.live_pids()));
@@ -410,13 +416,13 @@ impl Recorder {
         false
     }
 
-    /// Sees to what programs and the user ask for. `true`: a look should come soon.
+    /// Sees to what programs and the user ask for. `true`: a poll should come soon.
     fn asked(&mut self, pid: i32) -> bool {
         let header = self.file.header();
         let (asked, wanted) = (header.requests.load(Acquire), header.wanted.load(Acquire) != 0);
         let is_new = asked != header.answered.load(Relaxed);
         if is_new {
-            // Where the counters cannot be read they will be by the next look; the program must not wait for that.
+            // Where the counters cannot be read they will be by the next poll; the program must not wait for that.
             let _ = self.count(wanted);
             let header = self.file.header();
             header.answered.store(asked, Release);
@@ -481,7 +487,8 @@ impl Recorder {
         self.meta.notes.extend(self.ending.note(ending::running(&self.session.live_pids())));
         let finished = self.session.finish(&mut self.meta, |code| progress(Progress::Ended(code)));
         signals::release();
-        // To take apart what was mapped takes milliseconds, for which nobody has to wait: it is memory, and gone when we are.
+        // To take apart what was mapped takes milliseconds, for which nobody has to wait: it is memory, and gone when
+        // we are.
         self.drain.close_heap();
         let taken_apart = (self.file, self.drain);
         let _ = thread::Builder::new().spawn(move || drop(taken_apart));

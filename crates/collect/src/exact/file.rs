@@ -1,7 +1,7 @@
 //! The session file: made here, counted in by the agents, read here.
 
 use super::image::Image;
-use super::left_behind::Owner;
+use super::stale_files::Owner;
 use crate::refused::refused;
 use memmap2::{MmapOptions, MmapRaw};
 use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, SessionHeader, Slots};
@@ -17,7 +17,7 @@ use std::sync::atomic::AtomicU8;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 /// What the agents are to do.
-pub struct Orders<'a> {
+pub struct ExactOptions<'a> {
     pub machine: &'a Machine,
     pub placement: ThreadPlacement,
     pub policy: PagePolicy,
@@ -58,16 +58,17 @@ impl Shared {
         Ok(Shared { map: MmapOptions::new().offset(offset).len(bytes).no_reserve_swap().map_raw(file)? })
     }
 
-    /// The `T`s from byte `offset` on: `count` of them. `T` is one of the structures of `numalens_event::exact`, which are
-    /// made of atomic words only.
+    /// The `T`s from byte `offset` on: `count` of them. `T` is one of the structures of `numalens_event::exact`, which
+    /// are made of atomic words only.
     ///
     /// # Panics
     /// When they reach past the end of the piece.
     pub fn words<T: OfAtomics>(&self, offset: usize, count: usize) -> &[T] {
         let end = offset.checked_add(count.saturating_mul(size_of::<T>()));
         assert!(end.is_some_and(|end| end <= self.map.len()), "the session file is read within what is mapped");
-        // SAFETY: within the mapping, which lives as long as the borrow; aligned, as mappings begin on pages and offsets are
-        // multiples of the words' size; any bytes are valid atomics, and changes by others are what atomics are for.
+        // SAFETY: within the mapping, which lives as long as the borrow; aligned, as mappings begin on pages and
+        // offsets are multiples of the words' size; any bytes are valid atomics, and changes by others are what atomics
+        // are for.
         unsafe { std::slice::from_raw_parts(self.map.as_ptr().add(offset).cast::<T>(), count) }
     }
 
@@ -103,10 +104,10 @@ of_atomics!(
     Placement,
     exact::ProcessHeader,
     exact::SiteRecord,
-    exact::StayRecord,
-    exact::TallyHeader,
+    exact::LastPageRecord,
+    exact::DirectHeader,
     std::sync::atomic::AtomicU32,
-    exact::StretchRecord,
+    exact::SegmentRecord,
     exact::PageRecord,
     exact::PageCounts,
     exact::LogHeader,
@@ -161,7 +162,7 @@ impl SessionFile {
     ///
     /// # Errors
     /// The kernel's; a file-size limit that forbids sparse files of this size.
-    pub fn create(image: &Image, orders: &Orders<'_>) -> io::Result<Self> {
+    pub fn create(image: &Image, options: &ExactOptions<'_>) -> io::Result<Self> {
         // SAFETY: a NUL-terminated name.
         let descriptor = unsafe { libc::memfd_create(c"numalens-session".as_ptr(), libc::MFD_CLOEXEC) };
         if descriptor < 0 {
@@ -177,21 +178,21 @@ impl SessionFile {
         let entries = exact::MOST_EXTENTS as usize * size_of::<DirectoryEntry>();
         let directory = map(exact::DIRECTORY_OFFSET, entries)?;
         let session = SessionFile { file, header: Arc::new(header), directory };
-        session.write_placement(orders);
+        session.write_placement(options);
         let header = session.header();
-        header.stack.store(orders.stack.into(), Relaxed);
-        header.code.store(orders.code.into(), Relaxed);
-        header.lines.store(orders.lines.into(), Relaxed);
-        header.words.store(orders.words.into(), Relaxed);
-        if let Some(exact::Geometry { sets, ways, line_log2 }) = orders.cache {
+        header.stack.store(options.stack.into(), Relaxed);
+        header.code.store(options.code.into(), Relaxed);
+        header.lines.store(options.lines.into(), Relaxed);
+        header.words.store(options.words.into(), Relaxed);
+        if let Some(exact::Geometry { sets, ways, line_log2 }) = options.cache {
             header.cache.iter().zip([sets, ways, line_log2]).for_each(|(to, word)| to.store(word, Relaxed));
         }
-        header.follow.store(orders.follow.into(), Relaxed);
-        header.counting.store(orders.counting.into(), Relaxed);
-        header.wanted.store(orders.counting.into(), Relaxed);
+        header.follow.store(options.follow.into(), Relaxed);
+        header.counting.store(options.counting.into(), Relaxed);
+        header.wanted.store(options.counting.into(), Relaxed);
         header.debug.store(debug_bits(), Relaxed);
         header.most_code.store(most_code()?, Relaxed);
-        header.classes_log2.store(classes_log2(orders), Relaxed);
+        header.classes_log2.store(classes_log2(options), Relaxed);
         header.image_bytes.store(image.bytes.len() as u64, Relaxed);
         header.image_entry.store(image.entry, Relaxed);
         header.collector_pid.store(std::process::id(), Relaxed);
@@ -214,8 +215,8 @@ impl SessionFile {
         &self.placement().slots
     }
 
-    fn write_placement(&self, orders: &Orders<'_>) {
-        let Orders { machine, placement, policy, .. } = *orders;
+    fn write_placement(&self, options: &ExactOptions<'_>) {
+        let ExactOptions { machine, placement, policy, .. } = *options;
         let to = self.placement();
         let index = |node| machine.index_of(node).and_then(|index| u16::try_from(index).ok()).unwrap_or(exact::NO_NODE);
         to.is_virtual.store(machine.is_virtual.into(), Relaxed);
@@ -351,8 +352,8 @@ impl SessionFile {
         })
     }
 
-    /// Gives back the memory of a part of an extent, which nobody needs any more and which reads as zeros from now on. Whole pages only. What
-    /// cannot be given back stays.
+    /// Gives back the memory of a part of an extent, which nobody needs any more and which reads as zeros from now on.
+    /// Whole pages only. What cannot be given back stays.
     pub fn discard(&self, extent: Extent, part: std::ops::Range<u64>) {
         let how = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
         let (offset, bytes) = (extent.offset() + part.start, part.end - part.start);
@@ -407,7 +408,7 @@ fn store_path(path: &Path, to: &[AtomicU8; exact::MOST_PATH]) -> io::Result<()> 
 fn debug_bits() -> u32 {
     match std::env::var("NUMALENS_EXACT").as_deref() {
         Ok("flat") => exact::debug::FLAT,
-        Ok("stays") => exact::debug::STAYS,
+        Ok("stays") => exact::debug::LAST_PAGE,
         Ok("loops") => exact::debug::LOOPS,
         Ok("uncounted") => exact::debug::NO_COUNTING,
         _ => 0,
@@ -427,7 +428,8 @@ fn most_code() -> io::Result<u64> {
     Ok(mib << 20)
 }
 
-/// When the kernel makes anonymous pages of 2 MiB. Linux 6.8 has a setting for each size, which mostly is to follow the one for all.
+/// When the kernel makes anonymous pages of 2 MiB. Linux 6.8 has a setting for each size, which mostly is to follow the
+/// one for all.
 fn huge_pages() -> u32 {
     let chosen = |file: &str| {
         let words = std::fs::read_to_string(format!("/sys/kernel/mm/transparent_hugepage/{file}")).unwrap_or_default();
@@ -441,11 +443,12 @@ fn huge_pages() -> u32 {
     }
 }
 
-/// As many classes as homes (and none), times two where pages may be placed by pinned and by unpinned threads (on a virtual machine only where
-/// no placement keeps each thread on a node); one that is none, [`exact::READ_ONLY`], and on a real machine [`exact::UNDECIDED`].
-fn classes_log2(orders: &Orders<'_>) -> u32 {
-    let nodes = orders.machine.nodes.len();
-    let classes = match (orders.machine.is_virtual, orders.placement) {
+/// As many classes as homes (and none), times two where pages may be placed by pinned and by unpinned threads (on a
+/// virtual machine only where no placement keeps each thread on a node); one that is none, [`exact::READ_ONLY`], and on
+/// a real machine [`exact::PENDING_HOME`].
+fn classes_log2(options: &ExactOptions<'_>) -> u32 {
+    let nodes = options.machine.nodes.len();
+    let classes = match (options.machine.is_virtual, options.placement) {
         (true, ThreadPlacement::Spread | ThreadPlacement::Compact) => nodes + 3,
         (true, ThreadPlacement::None) => 2 * nodes + 4,
         (false, _) => 2 * nodes + 5,

@@ -1,7 +1,8 @@
-//! What the preloaded library tells while the agents count: allocations and releases, in order with what the agents say.
+//! What the preloaded library reports while the agents count: allocations and releases, in order with what the agents
+//! say.
 //!
-//! Both take their times from one clock, so what happened at one address is told in the order in which it happened. An event waits
-//! until all that the agents have said before it has been read, and until its thread is known.
+//! Both take their times from one clock, so what happened at one address is reported in the order in which it happened.
+//! An event waits until all that the agents have said before it has been read, and until its thread is known.
 
 use crate::sample::heap::{Bell, HeapChannel, HeapOptions};
 use crate::sample::session::{HeapNote, HeapNotes};
@@ -25,17 +26,17 @@ const LARGE_PER_SECOND: u32 = 20_000;
 /// Bytes of call stacks among which it is worth to look for those that are still needed.
 const MANY_BYTES: usize = 16 << 20;
 
-/// Room for what programs tell between two looks, where they tell every block: 36 MB for each lane that has been round
-/// once.
+/// Room for what programs report between two polls, where they report every block: 36 MB for each lane that has been
+/// round once.
 const EVERY_BLOCK: Shape = Shape { lanes_log2: 4, note_slots_log2: 16, wide_slots_log2: 14 };
 
 /// The thread looks so often at least whether it is still wanted.
 const SLEEP: Duration = Duration::from_secs(1);
-/// What it reads ahead of looks at most: then programs wait, or lose what is counted as lost.
+/// What it reads ahead of polls at most: then programs wait, or lose what is counted as lost.
 const MOST_AHEAD: usize = 64 << 20;
 
-/// The channel, and a thread that empties its rings as they fill: looks are seldom where they are dear, and writing a checkpoint takes its time. What would
-/// not fit meanwhile would be lost, or be waited with.
+/// The channel, and a thread that empties its rings as they fill: polls are seldom where they are dear, and writing a
+/// checkpoint takes its time. What would not fit meanwhile would be lost, or be waited with.
 pub struct Heap {
     shared: Arc<Shared>,
     reader: Option<JoinHandle<()>>,
@@ -54,7 +55,7 @@ struct State {
 }
 
 impl State {
-    /// Empties the rings; whether not all was read that had been told by then.
+    /// Empties the rings; whether not all was read that had been reported by then.
     fn read(&mut self) -> bool {
         let fresh = &mut self.fresh;
         let summary = self.channel.drain(&mut |event| fresh.push(event));
@@ -82,25 +83,25 @@ impl Shared {
 
 /// Events that wait for what the agents have to say first.
 #[derive(Default)]
-pub struct Told {
+pub struct HeapEventQueue {
     /// By process and time.
     queues: FxHashMap<i32, VecDeque<HeapNote>>,
     /// Processes that call themselves something else, in namespaces of their own: by that.
     names: FxHashMap<i32, i32>,
     stacks: HeapNotes,
-    /// Not all was read that had been told by then.
+    /// Not all was read that had been reported by then.
     pub waits: bool,
     /// Bytes of stacks that waited when those that nobody waited for were dropped.
     kept: usize,
 }
 
 impl Heap {
-    /// Opens the channel, in which `every` block is told if all of them have to be known.
+    /// Opens the channel, in which `every` block is reported if all of them have to be known.
     ///
     /// # Errors
     /// Those of [`HeapChannel::create`].
     pub fn create(every: bool) -> std::io::Result<Self> {
-        // Nobody waits at the end: the agents look at pages themselves, and what was told stays in the channel.
+        // Nobody waits at the end: the agents look at pages themselves, and what was reported stays in the channel.
         let options = HeapOptions {
             shape: if every { EVERY_BLOCK } else { Shape::default() },
             large: if every { 1 } else { LARGE },
@@ -115,7 +116,7 @@ impl Heap {
         let state = Mutex::new(State { channel, fresh: HeapNotes::default(), lost: 0 });
         let shared = Arc::new(Shared { state, stop: AtomicBool::new(false) });
         let of_thread = shared.clone();
-        // Without the thread the looks empty the rings.
+        // Without the thread the polls empty the rings.
         let reader = Builder::new().name("heap".to_owned()).spawn(move || of_thread.empty_rings(bell)).ok();
         Ok(Heap { shared, reader })
     }
@@ -137,13 +138,13 @@ impl Heap {
         in_force.store(next, Release);
     }
 
-    /// Reads what was told by now.
-    pub fn read(&self, told: &mut Told) {
+    /// Reads what was reported by now.
+    pub fn read(&self, queue: &mut HeapEventQueue) {
         let mut state = self.shared.state();
-        told.waits = state.read();
+        queue.waits = state.read();
         let fresh = std::mem::take(&mut state.fresh);
         drop(state);
-        told.take_in(fresh);
+        queue.take_in(fresh);
     }
 
     /// Says in `meta` what was lost, at the end.
@@ -160,13 +161,13 @@ impl Drop for Heap {
         self.shared.stop.store(true, Release);
         self.shared.state().channel.bell().ring();
         if let Some(reader) = self.reader.take() {
-            // A panic there has been told already.
+            // A panic there has been reported already.
             let _ = reader.join();
         }
     }
 }
 
-impl Told {
+impl HeapEventQueue {
     /// The process that calls itself `said` is `pid` from now on, and was.
     pub fn rename(&mut self, said: i32, pid: i32) {
         self.names.insert(said, pid);
@@ -193,7 +194,8 @@ impl Told {
             waited.entry(note.pid).or_insert(queue.len());
             queue.push_back(note);
         }
-        // Those that come late go before those that wait, as far as they must: a program that allocates all the time has many of both.
+        // Those that come late go before those that wait, as far as they must: a program that allocates all the time
+        // has many of both.
         for (pid, waited) in waited {
             let Some(queue) = self.queues.get_mut(&pid).map(VecDeque::make_contiguous) else { continue };
             let (old, new) = queue.split_at(waited);
@@ -203,8 +205,8 @@ impl Told {
         }
     }
 
-    /// Takes out the next event of the process `pid`, if it happened until `until` and `ready` lets it pass, which is told whether it is open. All
-    /// behind one that may not pass yet wait with it.
+    /// Takes out the next event of the process `pid`, if it happened until `until` and `ready` lets it pass, which is
+    /// given whether it is open. All behind one that may not pass yet wait with it.
     pub fn next(&mut self, pid: i32, until: u64, ready: impl Fn(&HeapNote, bool) -> bool) -> Option<HeapNote> {
         let queue = self.queues.get_mut(&pid)?;
         let first = queue.front().filter(|note| note.time <= until)?;
@@ -230,7 +232,7 @@ impl Told {
     }
 }
 
-/// Whether an event leaves open what has become of a block or mapping: that is told later, with the same time.
+/// Whether an event leaves open what has become of a block or mapping: that is reported later, with the same time.
 fn is_open(queue: &VecDeque<HeapNote>, at: usize) -> bool {
     let note = &queue[at];
     let same_time = || queue.range(at + 1..).take_while(|other| other.time == note.time);

@@ -1,6 +1,6 @@
 //! Incarnations of pages by their numbers, in the order of these: of those that have long gone nothing is kept.
 
-use super::spent::GROUP;
+use super::release_memory::GROUP;
 use crate::sample::session::{Owner, Session, TouchId};
 use numalens_profile::ids::{ObjectId, Page};
 use std::cell::Cell;
@@ -14,7 +14,8 @@ pub struct KnownPage {
     pub touch: Option<TouchId>,
     /// Who has had it.
     pub owner: Owner,
-    /// In which class it was counted when it was looked at last: its home, and whether it was placed by a pinned thread.
+    /// In which class it was counted when it was looked at last: its home, and whether it was placed by a pinned
+    /// thread.
     pub class: (Option<u16>, bool),
     /// When it began, since the start of the recording.
     pub begin_ns: u64,
@@ -22,9 +23,11 @@ pub struct KnownPage {
     pub huge: bool,
     /// It came from another address with what was in it.
     pub moved: bool,
-    /// Which thread's allocator may have cleared it or copied something there, and how many reads and writes of those that it counted first may be that.
+    /// Which thread's allocator may have cleared it or copied something there, and how many reads and writes of those
+    /// that it counted first may be that.
     pub filled: Cell<(u32, [u16; 2])>,
-    /// What lay around its objects when it ended: its counts are attributed later, when something else may be mapped there.
+    /// What lay around its objects when it ended: its counts are attributed later, when something else may be mapped
+    /// there.
     pub around: Option<Around>,
 }
 

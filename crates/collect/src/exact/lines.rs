@@ -1,11 +1,13 @@
-//! Cache lines and communication: what threads have counted of them becomes rows of the profile once nobody counts there any more.
+//! Cache lines and communication: what threads have counted of them becomes rows of the profile once nobody counts
+//! there any more.
 //!
-//! That is when a process is over, or when pages with neighbouring numbers have all gone. Before, nobody reads them: they are many, and no view asks
-//! when a line was accessed. Lines that one thread alone has accessed are told together, page by page. So are others, once there are very many rows.
+//! That is when a process is over, or when pages with neighbouring numbers have all gone. Before, nobody reads them:
+//! they are many, and no view asks when a line was accessed. Lines that one thread alone has accessed are reported
+//! together, page by page. So are others, once there are very many rows.
 
 use super::drain::Drain;
 use super::file::SessionFile;
-use super::spent::discard_lines;
+use super::release_memory::discard_lines;
 use crate::sample::session::Session;
 use numalens_event::exact::{self, Extent, LINES_OF_PAGE, LineCounts};
 use numalens_profile::ids::{ProcessId, ThreadId};
@@ -55,11 +57,12 @@ impl Counts {
 type Lines = BTreeMap<(u32, u32), Vec<(ThreadId, Counts)>>;
 
 impl Drain {
-    /// Tells the cache lines of pages of a process, by their numbers, and gives their counters back. Nobody counts there any more.
+    /// Reports the cache lines of pages of a process, by their numbers, and gives their counters back. Nobody counts
+    /// there any more.
     ///
     /// # Errors
     /// The session file cannot be read.
-    pub(super) fn tell_lines(
+    pub(super) fn report_lines(
         &mut self,
         file: &SessionFile,
         session: &mut Session,
@@ -83,7 +86,7 @@ impl Drain {
             for (extent, thread, parts) in &written {
                 read(file, *extent, *thread, &within(parts, &part), &mut lines)?;
             }
-            self.tell(session, of, lines);
+            self.report(session, of, lines);
         }
         for &(extent, _) in &threads {
             discard_lines(file, extent, &pages);
@@ -91,24 +94,24 @@ impl Drain {
         Ok(())
     }
 
-    fn tell(&mut self, session: &mut Session, of: Extent, lines: Lines) {
+    fn report(&mut self, session: &mut Session, of: Extent, lines: Lines) {
         let Some(process) = self.processes.get(&of) else { return };
         let mut rows: Vec<CacheLine> = Vec::new();
         let mut together: BTreeMap<(u32, ThreadId), (u32, Counts)> = BTreeMap::new();
         let mut merged = false;
         let now = session.now_ns();
         for ((number, line), users) in lines {
-            let told = self.lines_told + rows.len() as u64;
+            let reported = self.lines_reported + rows.len() as u64;
             let contended: u64 = users.iter().map(|(_, counts)| counts.contended()).sum();
-            let by_itself =
-                users.len() > 1 && (told < MANY_ROWS || told < MOST_ROWS && contended >= OFTEN * users.len() as u64);
+            let by_itself = users.len() > 1
+                && (reported < MANY_ROWS || reported < MOST_ROWS && contended >= OFTEN * users.len() as u64);
             merged |= users.len() > 1 && !by_itself;
             let page = self.known_page(process, number).map(|known| known.page);
             for (thread, counts) in users {
                 match page {
                     Some(page) if by_itself => {
                         let first = page.address() + u64::from(line) * exact::LINE_BYTES + counts.first_word();
-                        let object = if told < NAMED { session.holder_of(process.pid, first, now) } else { None };
+                        let object = if reported < NAMED { session.holder_of(process.pid, first, now) } else { None };
                         let row = row(process.id, thread, page.0, (Some(line), 1), &counts);
                         rows.push(CacheLine { object, ..row });
                     }
@@ -125,18 +128,18 @@ impl Drain {
             let page = self.known_page(process, number).map_or(0, |known| known.page.0);
             rows.push(row(process.id, thread, page, (None, lines), &counts));
         }
-        self.lines_told += rows.len() as u64;
+        self.lines_reported += rows.len() as u64;
         if merged {
             session.coarsened("cache_lines: lines that several threads accessed were told together, page by page, as there were very many");
         }
         session.add_cache_lines(rows);
     }
 
-    /// Tells which threads of a process accessed cache lines after which others.
+    /// Reports which threads of a process accessed cache lines after which others.
     ///
     /// # Errors
     /// The session file cannot be read.
-    pub(super) fn tell_communication(&self, file: &SessionFile, session: &mut Session, of: Extent) -> io::Result<()> {
+    pub(super) fn report_communication(&self, file: &SessionFile, session: &mut Session, of: Extent) -> io::Result<()> {
         let Some(process) = self.processes.get(&of) else { return Ok(()) };
         let mut pairs: BTreeMap<(ThreadId, ThreadId), u64> = BTreeMap::new();
         let by_index = self.thread_indices(of);

@@ -1,13 +1,13 @@
 //! The files that show programs the virtual machine, in place of the host's: `/sys/devices/system/node` and the like.
 //!
-//! They are hundreds of small ones, and few programs look at any. So they are written while the command begins already, and a program that
-//! looks waits until they are there ([`SessionHeader::files_written`]). Where they are is said before the command begins, and once more when
-//! they turn out not to fit there.
+//! They are hundreds of small ones, and few programs look at any. So they are written while the command begins already,
+//! and a program that looks waits until they are there ([`SessionHeader::files_written`]). Where they are is said
+//! before the command begins, and once more when they turn out not to fit there.
 //!
 //! [`SessionHeader::files_written`]: numalens_event::exact::SessionHeader::files_written
 
 use super::file::{SessionFile, Shared, set_files};
-use super::left_behind::{self, Folder, MEMORY, Owner};
+use super::stale_files::{self, Folder, MEMORY, Owner};
 use crate::futex;
 use crate::sample::engine::RecordError;
 use nix::sched::{CloneFlags, unshare};
@@ -59,7 +59,7 @@ impl MachineFiles {
             let word = &header.header().files_written;
             word.store(if written.is_ok() { THERE } else { MISSING }, Release);
             futex::wake(word);
-            left_behind::sweep_all();
+            stale_files::sweep_all();
             written
         };
         let of_thread = {

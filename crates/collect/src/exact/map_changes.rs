@@ -1,7 +1,8 @@
 //! What a process maps and unmaps, in order with all else that happens to its memory.
 //!
-//! A place in memory may be a file's now and another's a millisecond later. So a change is not taken in when the log is read, but among the events of
-//! pages and blocks; and as instructions are told by their addresses only, each change says how many sites had been given before it:
+//! A place in memory may be a file's now and another's a millisecond later. So a change is not taken in when the log is
+//! read, but among the events of pages and blocks; and as instructions are reported by their addresses only, each
+//! change says how many sites had been given before it:
 //!
 //! ```text
 //!   sites    0 .. 41             42 .. 57                  58 ..
@@ -45,7 +46,8 @@ enum What {
 }
 
 impl MapChange {
-    /// As a record of a log tells it, whose text is taken from a word on by `text`; `None`: the record is about something else, or about no memory.
+    /// As a record of a log tells it, whose text is taken from a word on by `text`; `None`: the record is about
+    /// something else, or about no memory.
     pub fn read(what: u32, time: u64, words: &[u64], text: impl Fn(usize) -> String) -> Option<Self> {
         if let (log::THREAD_POINTER, &[base, ..]) = (what, words) {
             return Some(MapChange { time, sites: None, what: What::Pointer(base) });
@@ -98,12 +100,13 @@ fn sites_at(what: u32) -> Option<usize> {
 }
 
 impl Process {
-    /// Whether a site of its own is told that has not been read yet.
+    /// Whether a site of its own is reported that has not been read yet.
     pub(super) fn will_know(&self, site: u32) -> bool {
         (self.inherited_sites..self.sites_given).contains(&site)
     }
 
-    /// Until which number its sites lie where its memory is mapped now, when `next` is what changes next, before what is left.
+    /// Until which number its sites lie where its memory is mapped now, when `next` is what changes next, before what
+    /// is left.
     pub(super) fn sites_before(&self, next: &[MapChange]) -> u32 {
         let next = next.iter().chain(&self.map_changes).find_map(|change| change.sites);
         next.map_or(self.sites_given, |sites| sites.min(self.sites_given))

@@ -1,18 +1,18 @@
 //! Pages as the agents found them: what the records say becomes rows of the profile.
 //!
-//! A record is read once, and again for its end. Where a new page landed on a real machine the agent may not know yet: all new ones
-//! of a look are asked for in one call. See `undecided.rs` for the accesses that placed them.
+//! A record is read once, and again for its end. Where a new page landed on a real machine the agent may not know yet:
+//! all new ones of a poll are asked for in one call. See `pending_homes.rs` for the accesses that placed them.
 
+use super::attribution::SampledAccess;
 use super::blocks::{heap_events, is_ready};
-use super::division::Told as Sample;
-use super::drain::{Drain, LOOKS_BEHIND, Process};
+use super::drain::{Drain, POLLS_BEHIND, Process};
 use super::file::SessionFile;
-use super::heap::Told;
+use super::heap::HeapEventQueue;
 use super::known_pages::{Around, KnownPage};
 use super::new_pages;
-use super::shares;
+use super::page_owners::PageOwners;
 use super::sites::read_sites;
-use super::tenants::Tenants;
+use super::word_counts;
 use crate::homes::{PageHome, query_homes};
 use crate::sample::session::{Owner, PlacedBy, PlacedPage, SeenAccess, Session};
 use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, by, fault, log, site, touch};
@@ -35,7 +35,7 @@ enum Event {
     /// Something was mapped or unmapped: an index.
     Map(usize),
     Begin(u32),
-    /// An access was told: an index.
+    /// An access was logged: an index.
     Access(usize),
     /// Words changed hands: an index.
     Share(usize),
@@ -45,15 +45,15 @@ enum Event {
     Rest(usize),
 }
 
-/// Reads what is new in a process's records, of the first `given` of them, until `until` (on the clock of the records), in order with
-/// what the preloaded library tells.
+/// Reads what is new in a process's records, of the first `given` of them, until `until` (on the clock of the records),
+/// in order with what the preloaded library reports.
 ///
 /// # Errors
 /// The session file cannot be mapped.
 #[expect(clippy::too_many_arguments, reason = "both tellers, and the reader's state")]
 pub fn read(
     drain: &Drain,
-    told: &mut Told,
+    queue: &mut HeapEventQueue,
     file: &SessionFile,
     session: &mut Session,
     extent: Extent,
@@ -66,8 +66,8 @@ pub fn read(
     let now = until;
     session.ask_sizes(process.pid);
     // Whose pages and words are depends on each event before.
-    let every = session.tells_every_object();
-    let until = told.ready_until(process.pid, until, |note, open| is_ready(session, process, note, open, now));
+    let every = session.records_every_object();
+    let until = queue.ready_until(process.pid, until, |note, open| is_ready(session, process, note, open, now));
     let size = size_of::<PageRecord>();
     let offset = (u64::from(own) * size as u64) & !4095;
     let skipped = (u64::from(own) * size as u64 - offset) as usize;
@@ -91,8 +91,8 @@ pub fn read(
     let mut changes: Vec<(u64, Event)> = Vec::new();
     let live: Vec<u32> = process.live_pages.values().chain(process.resting_pages.values()).copied().collect();
     // The kernel may have placed pages where there were none: ever more seldom it is looked whether it has.
-    process.looks = process.looks.saturating_add(1);
-    let in_doubt = process.looks.is_power_of_two() && !process.last;
+    process.polls = process.polls.saturating_add(1);
+    let in_doubt = process.polls.is_power_of_two() && !process.last;
     let mut unwritten = Vec::new();
     for number in live {
         let record = &records[number as usize];
@@ -114,11 +114,11 @@ pub fn read(
     if !session.is_virtual() {
         for (number, record) in (own + known..).zip(&new[..complete]) {
             if record.how.load(Relaxed) == touch::FIRST {
-                process.undecided.placed(number, record);
+                process.pending_homes.placed(number, record);
             }
         }
     }
-    let homes = ask(session, process.pid, process.undecided.questions(header, by_number));
+    let homes = ask(session, process.pid, process.pending_homes.unresolved(header, by_number));
     for (number, record) in (known..).zip(&new[..complete]) {
         let (page, begin) = (Page(record.page.load(Relaxed)), record.begin_ns.load(Relaxed));
         // Killed while it was being filled.
@@ -135,10 +135,10 @@ pub fn read(
             }
         }
     }
-    let accesses = take_until(&mut process.told_accesses, until, |access| access.time);
+    let accesses = take_until(&mut process.logged_accesses, until, |access| access.time);
     changes.extend(accesses.iter().enumerate().map(|(index, access)| (access.time, Event::Access(index))));
-    let told_shares = take_until(&mut process.told_shares, until, |share| share.time);
-    changes.extend(told_shares.iter().enumerate().map(|(index, share)| (share.time, Event::Share(index))));
+    let logged_word_counts = take_until(&mut process.logged_word_counts, until, |share| share.time);
+    changes.extend(logged_word_counts.iter().enumerate().map(|(index, share)| (share.time, Event::Share(index))));
     let ended = if every { drain.ended_threads(file, extent, process, until) } else { Vec::new() };
     changes.extend(ended.iter().enumerate().map(|(index, (time, _))| (*time, Event::Ended(index))));
     let gone = take_until(&mut process.gone, until, |(time, _)| *time);
@@ -150,15 +150,15 @@ pub fn read(
     changes.extend(rests.iter().enumerate().map(|(index, (time, _))| (*time, Event::Rest(index))));
     changes.sort_unstable();
     for (time, change) in changes {
-        heap_events(told, session, process, time, now);
+        heap_events(queue, session, process, time, now);
         match change {
             Event::Begin(number) if goes_on(&records[number as usize]) => {
                 let before = records[number as usize].origin.load(Relaxed);
                 if every {
-                    shares::of_pages(drain, file, session, extent, process, before..before + 1, time)?;
+                    word_counts::of_pages(drain, file, session, extent, process, before..before + 1, time)?;
                 }
-                let is_anew = records[number as usize].how.load(Relaxed) == touch::ANEW;
-                go_on(drain, session, process, number, before, is_anew, time);
+                let is_generation = records[number as usize].how.load(Relaxed) == touch::NEXT_GENERATION;
+                go_on(drain, session, process, number, before, is_generation, time);
             }
             Event::Begin(number) => {
                 take_in(drain, file, session, extent, process, number, &records[number as usize], &homes);
@@ -180,13 +180,13 @@ pub fn read(
                 read_sites(file, session, extent, process, process.sites_before(&maps[index + 1..]))?;
             }
             Event::Access(index) => look_at(drain, session, extent, process, &accesses[index]),
-            Event::Share(index) => shares::take_in(session, process, &told_shares[index]),
+            Event::Share(index) => word_counts::take_in(session, process, &logged_word_counts[index]),
             Event::Rest(index) => process.rest(rests[index].1.clone()),
-            Event::Ended(index) => shares::of_thread(drain, file, session, process, ended[index].1, time)?,
+            Event::Ended(index) => word_counts::of_thread(drain, file, session, process, ended[index].1, time)?,
             Event::End(number) => {
                 if every {
                     let pages = own + number..own + number + 1;
-                    shares::of_pages(drain, file, session, extent, process, pages, time)?;
+                    word_counts::of_pages(drain, file, session, extent, process, pages, time)?;
                 }
                 let time_ns = session.advance(time);
                 let page = end(session, process, number, time_ns);
@@ -199,16 +199,16 @@ pub fn read(
             }
         }
     }
-    heap_events(told, session, process, until, now);
-    let mut undecided = std::mem::take(&mut process.undecided);
-    undecided.look(
+    heap_events(queue, session, process, until, now);
+    let mut pending_homes = std::mem::take(&mut process.pending_homes);
+    pending_homes.resolve(
         header,
         by_number,
         |page| homes.get(&page).copied(),
         process.last,
         |page, home| session.page_found(process.pid, page, home),
     );
-    process.undecided = undecided;
+    process.pending_homes = pending_homes;
     Ok(())
 }
 
@@ -223,15 +223,15 @@ fn take_until<T>(waiting: &mut Vec<T>, until: u64, time: impl Fn(&T) -> u64) -> 
     std::mem::replace(waiting, later)
 }
 
-/// An access that an agent has told.
-pub struct ToldAccess {
+/// An access that an agent has logged.
+pub struct LoggedAccess {
     pub time: u64,
     /// Site, the thread's extent, address, how many from there on, the page's number: see [`log::ACCESS`].
     pub words: [u64; 5],
 }
 
-/// Takes in an access that was told: it is a sample, and says whose part of its page was accessed.
-fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut Process, access: &ToldAccess) {
+/// Takes in an access that was logged: it is a sample, and says whose part of its page was accessed.
+fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut Process, access: &LoggedAccess) {
     let [site, thread, address, count, number] = access.words;
     let Some((site, flags)) = drain.site(process, site as u32) else { return };
     let Some(thread) = drain.thread(Extent(thread as u32)) else { return };
@@ -246,7 +246,9 @@ fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut P
     let Some((home, pinned)) = known.map(|known| known.class) else { return };
     if let Some(came) = drain.came(extent, number as u32, access.time) {
         let class = (home, pinned);
-        process.window.tell(number as u32, Sample { time_ns, thread, class, object, accesses: count.max(1), came });
+        process
+            .window
+            .add_sample(number as u32, SampledAccess { time_ns, thread, class, object, accesses: count.max(1), came });
     }
     let access = match (flags & site::READ != 0, flags & site::WRITE != 0) {
         (true, true) => Access::ReadWrite,
@@ -254,8 +256,8 @@ fn look_at(drain: &Drain, session: &mut Session, extent: Extent, process: &mut P
         _ => Access::Read,
     };
     let process = process.id;
-    let told = SeenAccess { process, time_ns, thread, node, site, address, access, object, home, pinned };
-    session.access_seen(&told);
+    let seen = SeenAccess { process, time_ns, thread, node, site, address, access, object, home, pinned };
+    session.access_seen(&seen);
 }
 
 /// Where pages are, by the kernel's word: indices of nodes.
@@ -305,7 +307,7 @@ fn take_in(
         _ => (None, false, false),
     };
     match how {
-        // Where that is told, it was placed elsewhere, and is one page all the same.
+        // Where that is reported, it was placed elsewhere, and is one page all the same.
         touch::FIRST | touch::CALL | touch::UNSEEN if record.fault.load(Relaxed) & fault::ANOTHERS != 0 => {
             by = PlacedBy::Another
         }
@@ -412,18 +414,19 @@ fn system_call(number: u32) -> SystemCall {
     }
 }
 
-/// Whose a page is of which nothing has been counted under this number before: whoever is there has been there since it began.
+/// Whose a page is of which nothing has been counted under this number before: whoever is there has been there since it
+/// began.
 fn begins(session: &mut Session, process: &mut Process, number: u32, time_ns: u64) {
     let absolute = process.inherited_pages.max(1) + number;
     let known = &mut process.pages[number];
     let page = known.page;
     known.owner = session.owner_of(process.pid, page, time_ns);
-    if known.owner == Owner::Several && !session.tells_every_object() && !session.has_variables(process.pid, page) {
-        let mut tenants = Tenants::default();
-        tenants.changed(&session.holders_on(process.pid, page), false, 0, 0);
-        process.tenants.insert(absolute, tenants);
+    if known.owner == Owner::Several && !session.records_every_object() && !session.has_variables(process.pid, page) {
+        let mut page_owners = PageOwners::default();
+        page_owners.changed(&session.holders_on(process.pid, page), false, 0, 0);
+        process.page_owners.insert(absolute, page_owners);
     } else {
-        process.tenants.remove(&absolute);
+        process.page_owners.remove(&absolute);
     }
 }
 
@@ -439,34 +442,35 @@ fn owners_change(session: &mut Session, process: &mut Process, pages: Range<Page
 
 /// Whether a record is that of a page that was known under another number.
 fn goes_on(record: &PageRecord) -> bool {
-    matches!(record.how.load(Relaxed), touch::REHOMED | touch::ANEW)
+    matches!(record.how.load(Relaxed), touch::MIGRATED | touch::NEXT_GENERATION)
 }
 
 /// Nothing more is counted of a page of the process's own, of this number among them. Returns which one it is.
 fn end(session: &mut Session, process: &mut Process, number: u32, time_ns: u64) -> Page {
     let absolute = process.inherited_pages.max(1) + number;
-    process.tenants_ended[LOOKS_BEHIND - 1].push(absolute);
-    process.spent.page(absolute);
+    process.page_owners_ended[POLLS_BEHIND - 1].push(absolute);
+    process.releasable.page(absolute);
     let known = &mut process.pages[number];
     known.ended = true;
     if let Owner::One(object) = known.owner {
         let object = session.stack_instead((process.id, process.pid), known.page, object, None, time_ns);
         known.owner = Owner::One(object);
     }
-    if !matches!(known.owner, Owner::One(_)) || process.tenants.contains_key(&absolute) {
+    if !matches!(known.owner, Owner::One(_)) || process.page_owners.contains_key(&absolute) {
         known.around = Some(Around::now(session, process.pid, known.page, time_ns));
     }
     known.page
 }
 
-/// A page was moved to another node, or begins anew for another object: it goes on under `number`, one of the process's own, as what it was as `before`.
+/// A page was moved to another node, or begins a generation for another object: it goes on under `number`, one of the
+/// process's own, as what it was as `before`.
 fn go_on(
     drain: &Drain,
     session: &mut Session,
     process: &mut Process,
     number: u32,
     before: u32,
-    is_anew: bool,
+    is_generation: bool,
     time: u64,
 ) {
     let time_ns = session.advance(time);
@@ -475,14 +479,14 @@ fn go_on(
     let Some(known) = drain.known_page(process, before) else { return };
     // What an allocator has filled it has filled before.
     let mut known = KnownPage { class, ended: false, filled: Cell::default(), around: None, ..*known };
-    if is_anew {
+    if is_generation {
         known.begin_ns = time_ns;
     } else {
         if let Some(home) = class.0 {
-            known.touch = session.page_rehomed(process.pid, known.page, home, class.1, time_ns).or(known.touch);
+            known.touch = session.page_migrated(process.pid, known.page, home, class.1, time_ns).or(known.touch);
         }
-        if let Some(tenants) = process.tenants.get(&before).cloned() {
-            process.tenants.insert(own + number, tenants);
+        if let Some(page_owners) = process.page_owners.get(&before).cloned() {
+            process.page_owners.insert(own + number, page_owners);
         }
     }
     if let Some(before) = before.checked_sub(own) {
@@ -490,7 +494,7 @@ fn go_on(
     }
     process.lives(known.page, number);
     process.pages[number] = known;
-    if is_anew {
+    if is_generation {
         begins(session, process, number, time_ns);
     }
 }
@@ -528,7 +532,7 @@ fn read_stack(file: &SessionFile, extent: Extent, at: u64) -> Option<([u64; 4], 
         return None;
     }
     let words = read(begin + 8 * WORDS as u64, length - WORDS)?;
-    // Words that were not told lead nowhere, whatever they are.
+    // Words that were not logged lead nowhere, whatever they are.
     let mut bytes = vec![0; (words[3] as usize).min(MOST_BYTES)];
     for &word in &words[4..] {
         let place = (word >> log::STACK_PLACE) as usize * 8;
@@ -539,8 +543,8 @@ fn read_stack(file: &SessionFile, extent: Extent, at: u64) -> Option<([u64; 4], 
     Some(([words[0], words[1], words[2], words[3]], bytes))
 }
 
-/// Makes the agent ask for pages again before it counts their next accesses: takes their classes out of its table. Whatever the agent
-/// does at the same moment, an entry without a class is one that it looks at.
+/// Makes the agent ask for pages again before it counts their next accesses: takes their classes out of its table.
+/// Whatever the agent does at the same moment, an entry without a class is one that it looks at.
 pub fn doubt(process: &Process, pages: &[Page]) {
     const CLASS: usize = 4;
     const AT_ONCE: usize = 1024;

@@ -1,17 +1,20 @@
-//! Memory that the ranks of an MPI program share, where each rank is a recording of its own (`mpirun numalens record ...`).
+//! Memory that the ranks of an MPI program share, where each rank is a recording of its own (`mpirun numalens record
+//! ...`).
 //!
-//! Where a page of shared memory is, and that somebody has been there first, processes of one recording tell each other in a table of the session file
-//! (`agent/src/pages/common.rs`). Ranks have a session file each; so on each host their table is a file in memory that all of them map:
+//! Where a page of shared memory is, and that somebody has been there first, processes of one recording tell each other
+//! in a table of the session file (`agent/src/pages/common.rs`). Ranks have a session file each; so on each host their
+//! table is a file in memory that all of them map:
 //!
 //! ```text
 //!   launcher (mpirun, a proxy, slurmstepd)   /dev/shm/numalens-ranks-USER-LAUNCHER
 //!     numalens record   -- rank 0   <----------.
 //!     numalens record   -- rank 1   <----------'   removed by the last of them
 //! ```
-//! The launcher is the nearest ancestor that has no rank itself. Whoever has the file open holds a shared lock, so the last one finds that it is alone.
-//! Where there is no such file (no place, another user's), each recording has a table of its own.
+//! The launcher is the nearest ancestor that has no rank itself. Whoever has the file open holds a shared lock, so the
+//! last one finds that it is alone. Where there is no such file (no place, another user's), each recording has a table
+//! of its own.
 
-use super::left_behind::{MEMORY, PREFIX};
+use super::stale_files::{MEMORY, PREFIX};
 use crate::control::{own_user, parent_and_start};
 use crate::rank;
 use numalens_event::exact::COMMON_BYTES;

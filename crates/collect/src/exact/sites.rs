@@ -2,13 +2,14 @@
 
 use super::drain::Process;
 use super::file::SessionFile;
-use super::totals::{Row, Stay};
+use super::totals::{LastPageSlot, Row};
 use crate::sample::session::Session;
 use numalens_event::exact::{self, Extent, SiteRecord};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Reads the sites of a process that are new, below the number `until`: those whose code lies where its memory is mapped now.
+/// Reads the sites of a process that are new, below the number `until`: those whose code lies where its memory is
+/// mapped now.
 ///
 /// # Errors
 /// The session file cannot be mapped.
@@ -30,8 +31,10 @@ pub fn read_sites(
     let map = file.extent(extent, exact::process::SITES + offset, skipped + (given - first) as usize * size)?;
     for record in map.words::<SiteRecord>(skipped, (given - first) as usize) {
         let number = process.inherited_sites + process.sites.len() as u32;
-        if let Some(stay) = record.stay.load(Relaxed).checked_sub(1) {
-            process.stays.insert(stay, Stay { row: number, passes: record.passes.load(Relaxed) });
+        if let Some(last_page) = record.last_page.load(Relaxed).checked_sub(1) {
+            process
+                .last_pages
+                .insert(last_page, LastPageSlot { row: number, executions: record.executions.load(Relaxed) });
         }
         let (address, members) = (record.address.load(Relaxed), record.members.load(Relaxed));
         process.sites.push(if members == 0 {

@@ -1,9 +1,9 @@
-//! What a thread has counted until now: the flat tables, and what is pending in its stays and tallies.
+//! What a thread has counted until now: the flat tables, and what is pending in its last pages and direct tables.
 
+use super::direct::{self, Count};
 use super::file::SessionFile;
-use super::tallies::{self, Count};
 use numalens_aggregate::settle;
-use numalens_event::exact::{self, Extent, PageCounts, StayRecord, site};
+use numalens_event::exact::{self, Extent, LastPageRecord, PageCounts, site};
 use numalens_profile::ids::SiteId;
 use rustc_hash::FxHashMap;
 use std::io;
@@ -15,12 +15,12 @@ use std::sync::atomic::Ordering::Acquire;
 pub trait Lookup {
     /// A row of site counters.
     fn row(&self, number: u32) -> Option<Row>;
-    /// A stay.
-    fn stay(&self, number: u32) -> Option<Stay>;
-    /// A stay is on the page that begins at `address`; its record is at `offset` of the thread's extent.
+    /// A last page.
+    fn last_page(&self, number: u32) -> Option<LastPageSlot>;
+    /// A last page is the one that begins at `address`; its record is at `offset` of the thread's extent.
     fn is_on(&self, address: u64, offset: u64);
-    /// A tally has counted; that is where its counters are.
-    fn tallies(&self, place: tallies::Place);
+    /// A direct table has counted; that is where its counters are.
+    fn direct(&self, place: direct::Place);
 }
 
 /// The sites that a row stands for.
@@ -41,13 +41,13 @@ pub enum Row {
     Several(Range<u32>),
 }
 
-/// A group of sites that is counted by passes.
+/// A group of sites that is counted by executions while it keeps to a page.
 #[derive(Clone, Copy)]
-pub struct Stay {
+pub struct LastPageSlot {
     /// The row that stands for its sites.
     pub row: u32,
-    /// The number of its counter of passes.
-    pub passes: u32,
+    /// The number of its execution counter.
+    pub executions: u32,
 }
 
 /// What a thread has counted until now: by site and class, and by page number.
@@ -60,7 +60,7 @@ pub struct Totals {
     /// The same of those that missed the thread's private cache.
     pub site_misses: Vec<(u64, u64)>,
     pub page_misses: FxHashMap<u64, [u64; 2]>,
-    /// Passes that these may have too many, if the thread runs: see [`IN_FLIGHT_OF_SITE`].
+    /// Executions that these may have too many, if the thread runs: see [`IN_FLIGHT_OF_SITE`].
     pub in_flight: u64,
 }
 
@@ -88,10 +88,11 @@ impl Totals {
         }
         // In this order: see `numalens_event::exact`.
         reader.add_tables()?;
-        reader.add_stays()?;
-        reader.add_tallies()?;
+        reader.add_last_pages()?;
+        reader.add_direct()?;
         let mut totals = reader.totals;
-        // The pass that runs now, and those that broke off meanwhile: they may have been read before they were taken back.
+        // The execution that runs now, and those that broke off meanwhile: they may have been read before they were
+        // taken back.
         totals.in_flight = 1 + u64::from(taken_back().wrapping_sub(before));
         // Tables are read class by class, so these are in order by pieces.
         settle(&mut totals.sites, u64::wrapping_add);
@@ -155,27 +156,27 @@ impl<L: Lookup> Reader<'_, L> {
         })
     }
 
-    /// Adds what is pending in stays.
-    fn add_stays(&mut self) -> io::Result<()> {
+    /// Adds what is pending in last pages.
+    fn add_last_pages(&mut self) -> io::Result<()> {
         let &mut Self { file, extent, classes_log2, known, .. } = self;
-        let Some(passes) = file.passes(extent)? else { return Ok(()) };
-        for range in file.written(extent, exact::thread::STAYS, exact::thread::STAYS_BYTES) {
+        let Some(executions) = file.executions(extent)? else { return Ok(()) };
+        for range in file.written(extent, exact::thread::LAST_PAGES, exact::thread::LAST_PAGES_BYTES) {
             let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
-            let size = size_of::<StayRecord>();
-            let number = (range.start - exact::thread::STAYS) / size as u64;
-            for (number, record) in (number..).zip(map.words::<StayRecord>(0, map.len() / size)) {
+            let size = size_of::<LastPageRecord>();
+            let number = (range.start - exact::thread::LAST_PAGES) / size as u64;
+            for (number, record) in (number..).zip(map.words::<LastPageRecord>(0, map.len() / size)) {
                 if record.entry.load(Acquire) as u32 == 0 {
                     continue;
                 }
-                let Some(stay) = known.stay(number as u32) else { continue };
+                let Some(last_page) = known.last_page(number as u32) else { continue };
                 let address = record.page.load(Acquire);
                 if address != 0 {
-                    known.is_on(address, exact::thread::STAYS + number * size as u64);
+                    known.is_on(address, exact::thread::LAST_PAGES + number * size as u64);
                 }
-                let counter = passes.counter(stay.passes);
+                let counter = executions.counter(last_page.executions);
                 let Some((entry, pending)) = counter.and_then(|counter| pending(record, counter)) else { continue };
-                let members = members(known, stay.row);
-                // That of a hot group was counted.
+                let members = members(known, last_page.row);
+                // That of a megamorphic group was counted.
                 let (column, page) = exact::column_and_page(entry);
                 if page != 0 {
                     self.add_page(page, kinds(known, members.clone()).map(|kind| pending.wrapping_mul(kind)));
@@ -187,20 +188,20 @@ impl<L: Lookup> Reader<'_, L> {
         Ok(())
     }
 
-    /// Adds what is pending in tallies.
-    fn add_tallies(&mut self) -> io::Result<()> {
+    /// Adds what is pending in direct tables.
+    fn add_direct(&mut self) -> io::Result<()> {
         let &mut Self { file, extent, classes_log2, known, .. } = self;
-        for tally in tallies::pending(file, extent)? {
-            known.tallies(tally.place);
-            let members = members(known, tally.row);
-            for run in tally.counts.chunk_by(|one, next| one.column == next.column) {
+        for direct in direct::pending(file, extent)? {
+            known.direct(direct.place);
+            let members = members(known, direct.row);
+            for run in direct.counts.chunk_by(|one, next| one.column == next.column) {
                 let (_, class) = exact::site_and_class(run[0].column, classes_log2);
-                let passes = run.iter().fold(0u64, |sum, one| sum.wrapping_add(one.passes));
-                self.add_row(members.clone(), class, passes);
+                let executions = run.iter().fold(0u64, |sum, one| sum.wrapping_add(one.executions));
+                self.add_row(members.clone(), class, executions);
             }
             let kinds = kinds(known, members);
-            for Count { page, passes, .. } in tally.counts {
-                self.add_page(page, kinds.map(|kind| passes.wrapping_mul(kind)));
+            for Count { page, executions, .. } in direct.counts {
+                self.add_page(page, kinds.map(|kind| executions.wrapping_mul(kind)));
             }
         }
         Ok(())
@@ -254,26 +255,28 @@ fn key(site: u32, class: u32, classes_log2: u32) -> u64 {
     u64::from(site) << classes_log2 | u64::from(class)
 }
 
-/// The entry of a stay and the passes that are pending in it; `None` while it changes.
-fn pending(record: &StayRecord, passes: &AtomicU64) -> Option<(u64, u64)> {
+/// The entry of a last page and the executions that are pending in it; `None` while it changes.
+fn pending(record: &LastPageRecord, executions: &AtomicU64) -> Option<(u64, u64)> {
     let before = (record.entry.load(Acquire), record.since.load(Acquire));
-    let passes = passes.load(Acquire);
+    let executions = executions.load(Acquire);
     let after = (record.since.load(Acquire), record.entry.load(Acquire));
     let (entry, since) = before;
-    (entry as u32 != 0 && (since, entry) == after).then(|| (entry, passes.wrapping_sub(since)))
+    (entry as u32 != 0 && (since, entry) == after).then(|| (entry, executions.wrapping_sub(since)))
 }
 
-/// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back: those of one pass through a
-/// block, of which there is one at a time, but several may break off while the counters are read ([`Totals::in_flight`]). They are told with the next look that finds more.
+/// Accesses of a site, and of a page, that a running thread may have counted before it makes them, and may take back:
+/// those of one execution of a fragment, of which there is one at a time, but several may break off while the
+/// counters are read ([`Totals::in_flight`]). They are reported with the next poll that finds more.
 pub const IN_FLIGHT_OF_SITE: u64 = 1;
 /// The same of a page.
 pub const IN_FLIGHT_OF_PAGE: u64 = 512;
 
-/// Instructions of a page that a running thread may have counted and not executed: a few passes that broke off and are not corrected yet.
+/// Instructions of a page that a running thread may have counted and not executed: a few executions that broke off and
+/// are not corrected yet.
 pub const IN_FLIGHT_OF_CODE: u64 = 4096;
 
-/// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread changes it: then it
-/// has not grown, until it has.
+/// How much a counter has grown, apart from what is in flight. It may be found smaller than before while the thread
+/// changes it: then it has not grown, until it has.
 pub fn grown(before: &mut u64, now: u64, in_flight: u64) -> u64 {
     let now = if now > i64::MAX as u64 { 0 } else { now.saturating_sub(in_flight) };
     let more = now.saturating_sub(*before);

@@ -100,17 +100,18 @@ pub enum Progress<'a> {
 }
 
 /// The rings are looked at this often, more often while much comes in.
-const SLOWEST_LOOK: Duration = Duration::from_millis(40);
-const FASTEST_LOOK: Duration = Duration::from_millis(2);
+const SLOWEST_POLL: Duration = Duration::from_millis(40);
+const FASTEST_POLL: Duration = Duration::from_millis(2);
 /// Records in a look that make the next one come sooner, and later.
 const MANY: usize = 2000;
 const FEW: usize = 300;
-/// Memory for the rings of all CPUs together, and the most for one of them; the kernel's limit on locked memory may allow
-/// less. A page fault is a record of about 900 bytes, and a program can take 200,000 of them a second.
+/// Memory for the rings of all CPUs together, and the most for one of them; the kernel's limit on locked memory may
+/// allow less. A page fault is a record of about 900 bytes, and a program can take 200,000 of them a second.
 const RINGS_BYTES: usize = 64 << 20;
 const RING_BYTES: usize = 32 << 20;
-/// How long a process that is about to end waits for its pages to be looked up. It goes on as soon as they are, which takes
-/// milliseconds unless the machine is overloaded; and at once when the collector is gone. The limit is for one that hangs.
+/// How long a process that is about to end waits for its pages to be looked up. It goes on as soon as they are, which
+/// takes milliseconds unless the machine is overloaded; and at once when the collector is gone. The limit is for one
+/// that hangs.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// What fails where a user may have no more of them.
 pub const STARTING_THREADS: &str = "clone of a thread that writes tables";
@@ -318,14 +319,14 @@ impl Recorder {
         limit: Option<Duration>,
         progress: &mut dyn FnMut(Progress<'_>),
     ) {
-        let mut pause = FASTEST_LOOK;
+        let mut pause = FASTEST_POLL;
         loop {
             self.pause(pause);
             self.asked(target, child);
-            let records = self.look(false);
+            let records = self.poll(false);
             pause = match records {
-                MANY.. => (pause / 2).max(FASTEST_LOOK),
-                0..=FEW => (pause * 2).min(SLOWEST_LOOK),
+                MANY.. => (pause / 2).max(FASTEST_POLL),
+                0..=FEW => (pause * 2).min(SLOWEST_POLL),
                 _ => pause,
             };
             progress(Progress::Seen(self.session.tally.samples));
@@ -403,7 +404,7 @@ impl Recorder {
     }
 
     /// Takes in what the rings hold; returns how many records.
-    fn look(&mut self, all: bool) -> usize {
+    fn poll(&mut self, all: bool) -> usize {
         let mut notes = std::mem::replace(&mut self.later, std::mem::take(&mut self.spare));
         if let Some(channel) = &mut self.channel {
             let summary = channel.drain(&mut |event| notes.push(event));
@@ -478,7 +479,7 @@ impl Recorder {
             self.session.live_pids().into_iter().for_each(|pid| self.session.reconcile(pid));
         }
         self.perf.disable();
-        self.look(true);
+        self.poll(true);
         self.session.lost_in_all(self.perf.lost());
         self.note_losses();
         if self.session.has_pages_from_before() {
@@ -502,7 +503,7 @@ impl Recorder {
                 if let Some(status) = child.try_wait() {
                     return Some(status);
                 }
-                std::thread::sleep(SLOWEST_LOOK);
+                std::thread::sleep(SLOWEST_POLL);
             },
             (_, status) => status,
         }

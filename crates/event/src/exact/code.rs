@@ -4,8 +4,8 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Most sites of a process.
 pub const MOST_SITES: u32 = 1 << 23;
-/// Most stretches of a process: it may have as many counters of passes as sites, and stretches for both.
-pub const MOST_STRETCHES: u32 = 1 << 24;
+/// Most segments of a process: it may have as many execution counters as sites, and segments for both.
+pub const MOST_SEGMENTS: u32 = 1 << 24;
 
 /// An operand of an instruction.
 #[repr(C)]
@@ -17,10 +17,10 @@ pub struct SiteRecord {
     pub flags: AtomicU32,
     /// Bytes of the log when it was made: which mappings were in force.
     pub log: AtomicU32,
-    /// The number of its stay, plus 1; 0: it has none.
-    pub stay: AtomicU32,
-    /// The number of the stay's counter of passes.
-    pub passes: AtomicU32,
+    /// The number of its last page, plus 1; 0: it has none.
+    pub last_page: AtomicU32,
+    /// The number of the execution counter that goes with it.
+    pub executions: AtomicU32,
     /// Not 0: no operand, but a row that stands for so many sites, the first of which is `address`.
     pub members: AtomicU32,
     /// Fills the record.
@@ -46,7 +46,8 @@ pub fn sites(classes_log2: u32) -> u32 {
     most.min(MOST_SITES.into()) as u32
 }
 
-/// The site and the class of the counter at a place among the site counters: there is a column of [`sites`] counters for each class.
+/// The site and the class of the counter at a place among the site counters: there is a column of [`sites`] counters
+/// for each class.
 pub fn site_and_class(place: u64, classes_log2: u32) -> (u32, u32) {
     let sites = u64::from(sites(classes_log2));
     ((place % sites) as u32, (place / sites) as u32)
@@ -55,22 +56,22 @@ pub fn site_and_class(place: u64, classes_log2: u32) -> (u32, u32) {
 /// Instructions of one page that are executed together.
 #[repr(C)]
 #[derive(Debug)]
-pub struct StretchRecord {
+pub struct SegmentRecord {
     /// The address of the first.
     pub address: AtomicU64,
-    /// How many; and above [`stretch::KIND_SHIFT`] what tells how often: one of [`stretch`].
+    /// How many; and above [`segment::KIND_SHIFT`] what tells how often: one of [`segment`].
     pub instructions: AtomicU32,
-    /// The number of the counter of passes, or of the site.
+    /// The number of the execution counter, or of the site.
     pub counter: AtomicU32,
 }
 
-/// What tells how often a stretch is executed.
-pub mod stretch {
-    /// A counter of passes.
-    pub const PASSES: u32 = 0;
+/// What tells how often a segment is executed.
+pub mod segment {
+    /// An execution counter.
+    pub const EXECUTIONS: u32 = 0;
     /// The accesses of a site, to pages of all classes.
     pub const SITE: u32 = 1;
-    /// A counter of passes that holds instructions to be added, modulo 2^64: what runs that broke off had counted.
+    /// An execution counter that holds instructions to be added, modulo 2^64: what runs that broke off had counted.
     pub const CORRECTION: u32 = 2;
     /// Where the kind stands.
     pub const KIND_SHIFT: u32 = 16;

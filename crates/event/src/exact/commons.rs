@@ -1,8 +1,10 @@
-//! Memory that processes have in common, on a virtual machine: the policies that somebody has given it, and how often pages of it have moved.
+//! Memory that processes have in common, on a virtual machine: the policies that somebody has given it, and how often
+//! pages of it have moved.
 //!
-//! In Linux a policy of shared memory belongs to the memory, not to a mapping: whoever maps it, also later, has it. So these stand where all
-//! processes of a recording see them. Nobody waits for anybody, and whoever is killed leaves nothing half done: a range is written, then put
-//! before all others of its list, and the first one of the list that has a page counts.
+//! In Linux a policy of shared memory belongs to the memory, not to a mapping: whoever maps it, also later, has it. So
+//! these stand where all processes of a recording see them. Nobody waits for anybody, and whoever is killed leaves
+//! nothing half done: a range is written, then put before all others of its list, and the first one of the list that
+//! has a page counts.
 //!
 //! ```text
 //!   heads   by what the memory is      -->  the latest range  -->  an older one  -->  ...
@@ -77,7 +79,7 @@ impl Commons {
     }
 
     /// Pages have moved, and wherever that is to be found has been written.
-    pub fn tell_moved(&self) {
+    pub fn publish_move(&self) {
         let before = self.moved.fetch_add(1, AcqRel);
         self.news_since(before.wrapping_add(NEWS as u64 / 2)).store(0, Relaxed);
         self.news_since(before).store(1, Release);
@@ -198,7 +200,7 @@ mod tests {
         for _ in 0..3 * NEWS {
             let seen = EMPTY.moved();
             assert_eq!(EMPTY.news_since(seen).load(Acquire), 0);
-            EMPTY.tell_moved();
+            EMPTY.publish_move();
             assert_ne!(EMPTY.news_since(seen).load(Acquire), 0);
         }
     }

@@ -48,7 +48,8 @@ pub struct DirectoryEntry {
     pub id: AtomicU32,
     /// Of a process, one of [`end`], and in the bits above the lowest eight the exit status.
     pub end: AtomicU32,
-    /// `CLOCK_MONOTONIC` at its start. Of a process whose fork failed the greatest number; its parent's next one may take its place.
+    /// `CLOCK_MONOTONIC` at its start. Of a process whose fork failed the greatest number; its parent's next one may
+    /// take its place.
     pub start_ns: AtomicU64,
     /// The same at its end; 0 while it runs, and for ever when it was killed.
     pub end_ns: AtomicU64,
@@ -64,11 +65,13 @@ pub struct DirectoryEntry {
     pub node: AtomicI32,
     /// Of a thread: its stack pointer when it began, which says where its stack is.
     pub stack: AtomicU64,
-    /// Of a thread: not 0: another one has bound it since it looked; on a virtual machine to what [`super::thread::WANTED`] says.
-    /// With [`GONE_ON`] it is too late to say so here: the thread is about to be known by its next extent.
-    pub bound_anew: AtomicU32,
-    /// Of a thread: how often it has taken back what was counted of a pass that broke off. Added to afterwards, so whoever reads the counters in
-    /// between two readings of this knows how many passes these may have too many, and one more.
+    /// Of a thread: not 0: another one has bound it since it looked; on a virtual machine to what
+    /// [`super::thread::WANTED`] says. With [`GONE_ON`] it is too late to say so here: the thread is about to be known
+    /// by its next extent.
+    pub rebound: AtomicU32,
+    /// Of a thread: how often it has taken back what was counted of an execution that broke off. Added to afterwards,
+    /// so whoever reads the counters in between two readings of this knows how many executions these may have too many,
+    /// and one more.
     pub taken_back: AtomicU32,
     /// Of a thread: how often its place has changed: see [`super::thread::now`]. Whoever reads that finds a
     /// whole place if this has not changed meanwhile.
@@ -76,11 +79,12 @@ pub struct DirectoryEntry {
     /// Of a thread or a seat where accesses are counted by word: when it was left for other counters, for good;
     /// 0: it was not.
     pub left_ns: AtomicU64,
-    /// Of a thread: its name, up to the first zero, as the kernel gives it. Taken when it begins, names itself, and ends.
+    /// Of a thread: its name, up to the first zero, as the kernel gives it. Taken when it begins, names itself, and
+    /// ends.
     pub name: [AtomicU8; 16],
 }
 
-/// See [`DirectoryEntry::bound_anew`].
+/// See [`DirectoryEntry::rebound`].
 pub const GONE_ON: u32 = 1 << 31;
 
 /// How a process came to an end, where the agent saw it.
@@ -89,7 +93,8 @@ pub mod end {
     pub const NONE: u32 = 0;
     /// `exit_group`, or the last thread's exit.
     pub const EXIT: u32 = 1;
-    /// Another program took it over; a new extent if it is observed. Of a thread's extent: it executed that program, which begins where it was.
+    /// Another program took it over; a new extent if it is observed. Of a thread's extent: it executed that program,
+    /// which begins where it was.
     pub const EXEC: u32 = 2;
     /// Of a seat: the thread counts there no more. It may go on elsewhere.
     pub const REPLACED: u32 = 3;

@@ -2,13 +2,14 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// start, end, offset in the file, PROT bits, 1 if it is a file's or shared memory's with a name plus what tells shared memory from other such (even;
-/// 0: none), the number of the next site that is given: instructions with lower ones lay where the memory map had them before; path.
+/// start, end, offset in the file, PROT bits, 1 if it is a file's or shared memory's with a name plus what tells shared
+/// memory from other such (even; 0: none), the number of the next site that is given: instructions with lower ones lay
+/// where the memory map had them before; path.
 pub const MAPPED: u32 = 1;
 /// start, end, the number of the next site, as above.
 pub const UNMAPPED: u32 = 2;
-/// A mapping, [`MAPPED`] as it may be, begins elsewhere, or ends elsewhere: start until now; start, end from now on; the number of the next site, as above. What it
-/// leaves is told as [`UNMAPPED`] after that.
+/// A mapping, [`MAPPED`] as it may be, begins elsewhere, or ends elsewhere: start until now; start, end from now on;
+/// the number of the next site, as above. What it leaves is logged as [`UNMAPPED`] after that.
 pub const REMAPPED: u32 = 5;
 /// A program that will run unobserved: pid; why.
 pub const UNOBSERVED: u32 = 3;
@@ -20,21 +21,23 @@ pub const NOTE: u32 = 4;
 pub const STACK: u32 = 6;
 /// Where the place of a word of a [`STACK`] begins: above all addresses of programs.
 pub const STACK_PLACE: u32 = 48;
-/// An access that was counted for [`super::UNDECIDED`] besides those that its page's record tells of: the page's number, the site,
-/// the thread's extent.
+/// An access that was counted for [`super::PENDING_HOME`] besides those that its page's record says: the page's number,
+/// the site, the thread's extent.
 pub const EARLY: u32 = 7;
 /// start, end of memory whose contents were given up while huge pages were in it.
 pub const GONE: u32 = 8;
-/// An access that the collector wanted told: its site, the thread's extent, the address, how many there are from there on, the page's
-/// number.
+/// An access that the collector wanted logged: its site, the thread's extent, the address, how many there are from
+/// there on, the page's number.
 pub const ACCESS: u32 = 9;
-/// A phase begins or ends, or something happens: the number of the [`crate::request::Request`], the thread's extent; the name.
+/// A phase begins or ends, or something happens: the number of the [`crate::request::Request`], the thread's extent;
+/// the name.
 pub const MARK: u32 = 10;
-/// Accesses to words of a page that are another object's, or nobody's, from now on: the thread's extent, the address of the first
-/// word, reads, writes, the page's number.
+/// Accesses to words of a page that are another object's, or nobody's, from now on: the thread's extent, the address of
+/// the first word, reads, writes, the page's number.
 pub const SHARE: u32 = 12;
-/// Memory in which a block begins, or is about to end: start, end, of whole pages. Those that are accessed again begin anew then ([`super::touch::ANEW`]).
-pub const ANEW: u32 = 13;
+/// Memory in which a block begins, or is about to end: start, end, of whole pages. Those that are accessed again begin
+/// a generation then ([`super::touch::NEXT_GENERATION`]).
+pub const NEXT_GENERATION: u32 = 13;
 /// A call of the program's that was refused, as it would have taken memory of the agent's: pid; what it was.
 pub const REFUSED: u32 = 14;
 /// A child that shares memory with its parent executes a program, and is not to be recorded: pid.
@@ -58,5 +61,5 @@ pub struct LogHeader {
     pub time_ns: AtomicU64,
 }
 
-/// Most phases and marks that the programs of a recording may tell of: the log is for more than these.
+/// Most phases and marks that the programs of a recording may declare: the log is for more than these.
 pub const MOST_MARKS: u32 = 1 << 20;

@@ -14,7 +14,8 @@ pub struct PageRecord {
     pub page: AtomicU64,
     /// Time of the first touch.
     pub begin_ns: AtomicU64,
-    /// When it was unmapped; 0 before, and for ever if it went on under another number before ([`touch::REHOMED`], [`touch::ANEW`]).
+    /// When it was unmapped; 0 before, and for ever if it went on under another number before ([`touch::MIGRATED`],
+    /// [`touch::NEXT_GENERATION`]).
     pub end_ns: AtomicU64,
     /// The site of the first touch; of [`touch::CALL`]: which call it was.
     pub site: AtomicU32,
@@ -24,18 +25,20 @@ pub struct PageRecord {
     pub how: AtomicU32,
     /// The class in which it is counted now; [`super::ProcessHeader::classes`] says what that means.
     pub class: AtomicU32,
-    /// The class that the page had when it was placed; [`super::UNDECIDED`] until somebody has asked the kernel.
+    /// The class that the page had when it was placed; [`super::PENDING_HOME`] until somebody has asked the kernel.
     pub first_class: AtomicU32,
     /// One of [`fault`], and what stands beside it.
     pub fault: AtomicU32,
-    /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::REHOMED`], [`touch::ANEW`], [`touch::HUGE`], [`touch::INHERITED`]. Of
-    /// [`touch::FIRST`]: accesses of so many sites that follow `site` were counted for [`super::UNDECIDED`] with its own.
+    /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::MIGRATED`],
+    /// [`touch::NEXT_GENERATION`], [`touch::HUGE`], [`touch::INHERITED`]. Of [`touch::FIRST`]: accesses of so many
+    /// sites that follow `site` were counted for [`super::PENDING_HOME`] with its own.
     pub origin: AtomicU32,
-    /// The agent's: what is still to be found out, whether it begins anew with its next access, whether it has gone on under another number, and which class another
-    /// process has moved the page to; 0: `class` is final for now.
+    /// The agent's: what is still to be found out, whether it begins a generation with its next access, whether it has
+    /// gone on under another number, and which class another process has moved the page to; 0: `class` is final for
+    /// now.
     pub open: AtomicU32,
-    /// The agent's: accesses since then. Of a page that is open to nothing: the collector's, which wants so many accesses told
-    /// ([`super::log::ACCESS`]); [`HOLD`]: not yet.
+    /// The agent's: accesses since then. Of a page that is open to nothing: the collector's, which wants so many
+    /// accesses logged ([`super::log::ACCESS`]); [`HOLD`]: not yet.
     pub waited: AtomicU32,
     /// Where the call stack of the first touch stands in the log: offset / 8 + 1; 0: none.
     pub stack: AtomicU32,
@@ -46,7 +49,7 @@ impl PageRecord {
     /// The page is counted under another number, whose record is complete.
     const GONE_ON: u32 = 0x4000;
     /// The page has been another object's since it was last accessed.
-    const ANEW: u32 = 0x8000;
+    const NEXT_GENERATION: u32 = 0x8000;
     const MOVED_SHIFT: u32 = 16;
     const MOVED: u32 = 0xffff << Self::MOVED_SHIFT;
 
@@ -62,21 +65,22 @@ impl PageRecord {
     }
 
     /// Whether the page has become another object's: its next access is counted under another number.
-    pub fn begins_anew(&self) -> bool {
-        self.open.load(Relaxed) & Self::ANEW != 0
+    pub fn begins_generation(&self) -> bool {
+        self.open.load(Relaxed) & Self::NEXT_GENERATION != 0
     }
 
     /// It has.
-    pub fn begin_anew(&self) {
-        self.open.fetch_or(Self::ANEW, Relaxed);
+    pub fn begin_generation(&self) {
+        self.open.fetch_or(Self::NEXT_GENERATION, Relaxed);
     }
 
     /// Continues another one of the same page, of which is still to be found out what is of that.
     pub fn continue_from(&self, before: &PageRecord) {
-        self.open.store(before.open.load(Relaxed) & (Self::STATE | Self::ANEW), Relaxed);
+        self.open.store(before.open.load(Relaxed) & (Self::STATE | Self::NEXT_GENERATION), Relaxed);
     }
 
-    /// Another process moves the page: it is to be counted in this class. `false`: it has gone on under another number, which is to be moved.
+    /// Another process moves the page: it is to be counted in this class. `false`: it has gone on under another number,
+    /// which is to be moved.
     pub fn move_to(&self, class: u32) -> bool {
         let with = |open: u32| (open & Self::GONE_ON == 0).then_some(open & !Self::MOVED | class << Self::MOVED_SHIFT);
         self.open.fetch_update(AcqRel, Acquire, with).is_ok()
@@ -93,13 +97,15 @@ impl PageRecord {
         self.open.load(Acquire) & Self::GONE_ON != 0
     }
 
-    /// The page is in this class now, and notice is taken of who moved it there; of a move elsewhere, made meanwhile, it is not.
+    /// The page is in this class now, and notice is taken of who moved it there; of a move elsewhere, made meanwhile,
+    /// it is not.
     pub fn notice(&self, class: u32) {
         let with = |open: u32| (open >> Self::MOVED_SHIFT == class).then_some(open & !Self::MOVED);
         let _ = self.open.fetch_update(AcqRel, Acquire, with);
     }
 
-    /// The page is counted in this class under another number from now on, whose record is complete. What others moved it to meanwhile is said there.
+    /// The page is counted in this class under another number from now on, whose record is complete. What others moved
+    /// it to meanwhile is said there.
     pub fn go_on(&self, next: &PageRecord, class: u32) {
         let before = self.open.fetch_update(AcqRel, Acquire, |open| Some(open & !Self::MOVED | Self::GONE_ON));
         let moved = before.unwrap_or_else(|open| open) >> Self::MOVED_SHIFT;
@@ -109,7 +115,8 @@ impl PageRecord {
     }
 }
 
-/// In [`PageRecord::waited`]: accesses are to be told, but threads that stay on the page must be made to look again first.
+/// In [`PageRecord::waited`]: accesses are to be logged, but threads that stay on the page must be made to look again
+/// first.
 pub const HOLD: u32 = 1 << 31;
 
 /// How a page came into being.
@@ -129,10 +136,11 @@ pub mod touch {
     /// The parent's, shared since the fork. No page of its own until it is written.
     pub const INHERITED: u32 = 6;
     /// The same page on another node: what is counted from now on is counted there. The record of before has no end.
-    pub const REHOMED: u32 = 7;
-    /// The same page, of which a block that has it as a whole has begun or ended since it was last accessed ([`super::log::ANEW`]): what is counted from now on is another
-    /// one's. The record of before has no end.
-    pub const ANEW: u32 = 8;
+    pub const MIGRATED: u32 = 7;
+    /// The same page, of which a block that has it as a whole has begun or ended since it was last accessed
+    /// ([`super::log::NEXT_GENERATION`]): what is counted from now on is another one's. The record of before has no
+    /// end.
+    pub const NEXT_GENERATION: u32 = 8;
     /// By the kernel, in a system call of the thread: `site` is one of [`super::by`], the instruction is that of
     /// `stack`. Everything else as of [`FIRST`].
     pub const CALL: u32 = 9;
@@ -180,7 +188,8 @@ pub mod fault {
     pub const KIND: u32 = 0xff;
     /// Set besides one of these: it may have placed a whole huge page.
     pub const MAY_BE_HUGE: u32 = 1 << 8;
-    /// Set besides [`FILE`], and where no access was seen: another process has placed it, or this one by another mapping; now it is only mapped.
+    /// Set besides [`FILE`], and where no access was seen: another process has placed it, or this one by another
+    /// mapping; now it is only mapped.
     pub const ANOTHERS: u32 = 1 << 9;
     /// Set besides [`MAY_BE_HUGE`], when pages are looked for that are about to go: it has.
     pub const IS_HUGE: u32 = 1 << 10;
@@ -229,10 +238,10 @@ mod tests {
     fn states_and_moves_are_apart() {
         let page = PageRecord::default();
         page.set_state(5);
-        page.begin_anew();
+        page.begin_generation();
         page.move_to(7);
-        assert_eq!((page.state(), page.begins_anew(), page.moved_to()), (5, true, Some(7)));
+        assert_eq!((page.state(), page.begins_generation(), page.moved_to()), (5, true, Some(7)));
         page.set_state(2);
-        assert_eq!((page.state(), page.begins_anew(), page.moved_to()), (2, true, Some(7)));
+        assert_eq!((page.state(), page.begins_generation(), page.moved_to()), (2, true, Some(7)));
     }
 }

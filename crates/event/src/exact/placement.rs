@@ -31,14 +31,15 @@ pub struct Placement {
     pub cpu_nodes: [AtomicU16; MOST_NODES],
     /// For a toucher's node, the node that takes its page under first touch or `bind`.
     pub home_of: [AtomicU16; MOST_NODES],
-    /// For each node, those with memory in the order in which the kernel falls back to them, each plus 1; 0 past the last. Of most machines
-    /// little of it is ever written, and the file has holes for the rest.
+    /// For each node, those with memory in the order in which the kernel falls back to them, each plus 1; 0 past the
+    /// last. Of most machines little of it is ever written, and the file has holes for the rest.
     pub fallback: [[AtomicU16; MOST_NODES]; MOST_NODES],
     /// The kernel's number of each node, plus 1; 0 past the last.
     pub kernel_nodes: [AtomicU32; MOST_NODES],
     /// Node of each CPU of the machine in force.
     pub node_of_cpu: [AtomicU16; MOST_CPUS],
-    /// What slots are counted from: of several recordings on one machine, rank r's begin where the r-th slot of one would be.
+    /// What slots are counted from: of several recordings on one machine, rank r's begin where the r-th slot of one
+    /// would be.
     pub first_slot: AtomicU32,
     /// Which of them are taken.
     pub slots: Slots,
@@ -90,19 +91,21 @@ fn mix(x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Most classes: a home, or none, times placed by a pinned or an unpinned thread; [`UNDECIDED`]; [`READ_ONLY`]; and 0, which is none.
+/// Most classes: a home, or none, times placed by a pinned or an unpinned thread; [`PENDING_HOME`]; [`READ_ONLY`]; and
+/// 0, which is none.
 pub const MOST_CLASSES: usize = 2 * (MOST_NODES + 1) + 3;
-/// The word of the class of accesses to pages of which nobody knows yet where they will be: those that place a page on a real machine.
-/// The page's record says where that was, once it is known.
-pub const UNDECIDED: u32 = 1 << 31 | 1 << 17;
-/// The word of the class of reads of the zero page, which is nowhere: the next write of such a page makes it another one. Always the first class.
+/// The word of the class of accesses to pages of which nobody knows yet where they will be: those that place a page on
+/// a real machine. The page's record says where that was, once it is known.
+pub const PENDING_HOME: u32 = 1 << 31 | 1 << 17;
+/// The word of the class of reads of the zero page, which is nowhere: the next write of such a page makes it another
+/// one. Always the first class.
 pub const READ_ONLY: u32 = 1 << 31 | 1 << 18 | NO_NODE as u32;
 
 /// Bits of a home, and one for whether the thread was pinned.
 pub const CLASS_BITS: u32 = 17;
 
-/// What a class means, as a word that is never 0: pages with this home (index in the machine's list), placed by a pinned
-/// thread or not. The lowest [`CLASS_BITS`] tell it from others that this makes.
+/// What a class means, as a word that is never 0: pages with this home (index in the machine's list), placed by a
+/// pinned thread or not. The lowest [`CLASS_BITS`] tell it from others that this makes.
 pub fn class_word(home: Option<u16>, pinned: bool) -> u32 {
     1 << 31 | u32::from(pinned) << 16 | u32::from(home.unwrap_or(NO_NODE))
 }
@@ -110,5 +113,5 @@ pub fn class_word(home: Option<u16>, pinned: bool) -> u32 {
 /// The meaning of a word made by [`class_word`], or of [`READ_ONLY`]; none for any other.
 pub fn class_meaning(word: u32) -> Option<(Option<u16>, bool)> {
     let home = word as u16;
-    (word >> 31 != 0 && word != UNDECIDED).then_some(((home != NO_NODE).then_some(home), word >> 16 & 1 != 0))
+    (word >> 31 != 0 && word != PENDING_HOME).then_some(((home != NO_NODE).then_some(home), word >> 16 & 1 != 0))
 }

@@ -7,18 +7,20 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// The log.
 pub const LOG: u64 = 1 << 20;
-/// Most bytes of the log: what a process says in its life. What does not fit is not said; [`ProcessHeader::log_bytes`] counts it.
+/// Most bytes of the log: what a process says in its life. What does not fit is not said; [`ProcessHeader::log_bytes`]
+/// counts it.
 pub const LOG_BYTES: u64 = 1 << 30;
 /// What threads begin with in their own memory, as at [`super::PATTERN_OFFSET`].
 pub const LOOKUP: u64 = 1 << 36;
-/// Policies of its mappings, on a virtual machine: the agents' ([`TOLD_POLICIES`] of 296 bytes, and 24 bytes).
+/// Policies of its mappings, on a virtual machine: the agents' ([`MOST_PUBLISHED_POLICIES`] of 296 bytes, and 24
+/// bytes).
 pub const POLICIES: u64 = (1 << 36) + (1 << 35);
 /// How many mappings.
-pub const TOLD_POLICIES: usize = 4096;
+pub const MOST_PUBLISHED_POLICIES: usize = 4096;
 /// Site records.
 pub const SITES: u64 = 1 << 37;
-/// Stretch records.
-pub const STRETCHES: u64 = (1 << 37) + (1 << 36);
+/// Segment records.
+pub const SEGMENTS: u64 = (1 << 37) + (1 << 36);
 /// Page records.
 pub const PAGES: u64 = 1 << 38;
 /// Who accessed cache lines last: [`super::LINES_OF_PAGE`] records for each page.
@@ -35,8 +37,8 @@ pub const ADDRESS_SPACE_NEEDED: u64 = 400 << 30;
 pub struct ProcessHeader {
     /// Sites given.
     pub sites: AtomicU32,
-    /// Stretches given.
-    pub stretches: AtomicU32,
+    /// Segments given.
+    pub segments: AtomicU32,
     /// Page numbers given, plus one (0 is none); 0 until the header is filled.
     pub pages: AtomicU32,
     /// Bytes of the log.
@@ -49,13 +51,13 @@ pub struct ProcessHeader {
     pub rank: AtomicU32,
     /// After a fork: sites below this number are the parent's.
     pub inherited_sites: AtomicU32,
-    /// The same of stretches.
-    pub inherited_stretches: AtomicU32,
+    /// The same of segments.
+    pub inherited_segments: AtomicU32,
     /// After a fork: pages below this number are the parent's, except those with a record of their own.
     pub inherited_pages: AtomicU32,
-    /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half tells its class, 0: none. Setting
-    /// that to 0 makes the agent ask for the page's home again. By [`ProcessHeader::with_shadow`] only: it may move,
-    /// and go. 0: there is none.
+    /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half tells its class,
+    /// 0: none. Setting that to 0 makes the agent ask for the page's home again. By [`ProcessHeader::with_shadow`]
+    /// only: it may move, and go. 0: there is none.
     pub shadow: AtomicU64,
     /// Not 0: the collector writes to it.
     pub shadow_in_use: AtomicU32,
@@ -67,14 +69,15 @@ pub struct ProcessHeader {
     pub moved: AtomicU64,
     /// Why the agent gave up, as text, when it did.
     pub failure: [AtomicU8; 256],
-    /// Sites that have counted much, by the collector's word, in a ring: how many it has named, and how many of them the agent has seen.
-    pub warmed: AtomicU32,
-    pub warmed_seen: AtomicU32,
-    pub warmed_sites: [AtomicU32; WARMED],
+    /// Sites that have counted much, by the collector's word, in a ring: how many it has named, and how many of them
+    /// the agent has seen.
+    pub tier_ups: AtomicU32,
+    pub tier_ups_seen: AtomicU32,
+    pub tier_up_sites: [AtomicU32; TIER_UPS],
 }
 
 /// Sites that the collector may name before the agent has seen them; what is more is forgotten.
-pub const WARMED: usize = 1024;
+pub const TIER_UPS: usize = 1024;
 
 impl ProcessHeader {
     /// Calls `write` with the place of the table of pages, which stays there meanwhile; `None`: there is no table. For
@@ -101,27 +104,27 @@ impl ProcessHeader {
     }
 
     /// Names a site that has counted much. For one caller at a time.
-    pub fn warm(&self, site: u32) {
-        let number = self.warmed.load(Relaxed);
-        self.warmed_sites[number as usize % WARMED].store(site, Relaxed);
-        self.warmed.store(number.wrapping_add(1), Release);
+    pub fn request_tier_up(&self, site: u32) {
+        let number = self.tier_ups.load(Relaxed);
+        self.tier_up_sites[number as usize % TIER_UPS].store(site, Relaxed);
+        self.tier_ups.store(number.wrapping_add(1), Release);
     }
 
     /// Whether sites have been named that have not been seen.
     #[inline]
-    pub fn has_warmed(&self) -> bool {
-        self.warmed.load(Relaxed) != self.warmed_seen.load(Relaxed)
+    pub fn has_tier_ups(&self) -> bool {
+        self.tier_ups.load(Relaxed) != self.tier_ups_seen.load(Relaxed)
     }
 
     /// Calls `found` for each site that has been named and not seen. For one caller at a time.
     #[inline]
-    pub fn each_warmed(&self, mut found: impl FnMut(u32)) {
-        let (named, seen) = (self.warmed.load(Acquire), self.warmed_seen.load(Relaxed));
-        let new = named.wrapping_sub(seen).min(WARMED as u32);
+    pub fn each_tier_up(&self, mut found: impl FnMut(u32)) {
+        let (named, seen) = (self.tier_ups.load(Acquire), self.tier_ups_seen.load(Relaxed));
+        let new = named.wrapping_sub(seen).min(TIER_UPS as u32);
         if new != 0 {
             (named.wrapping_sub(new)..named)
-                .for_each(|number| found(self.warmed_sites[number as usize % WARMED].load(Relaxed)));
-            self.warmed_seen.store(named, Relaxed);
+                .for_each(|number| found(self.tier_up_sites[number as usize % TIER_UPS].load(Relaxed)));
+            self.tier_ups_seen.store(named, Relaxed);
         }
     }
 }

@@ -45,22 +45,24 @@ pub struct SessionHeader {
     pub vdso_syscall: AtomicU64,
     /// Offset in the vdso of the function that tells a thread its CPU, plus 1; 0: there is none.
     pub vdso_getcpu: AtomicU64,
-    /// Of a virtual machine: the path of the folder that holds its files below `sys` and `proc`, ended by 0; empty: there is none.
+    /// Of a virtual machine: the path of the folder that holds its files below `sys` and `proc`, ended by 0; empty:
+    /// there is none.
     pub files: [AtomicU8; MOST_PATH],
-    /// The path of the table of pages that processes have in common, where other recordings share it, ended by 0; empty: it is at [`super::COMMON_OFFSET`].
+    /// The path of the table of pages that processes have in common, where other recordings share it, ended by 0;
+    /// empty: it is at [`super::COMMON_OFFSET`].
     pub common: [AtomicU8; MOST_PATH],
     /// Futex word: whether they are there: one of [`machine_files`]. Programs that read them wait for that.
     pub files_written: AtomicU32,
     /// Bits of [`debug`]; 0 in use.
     pub debug: AtomicU32,
-    /// Bytes of translated code that a process keeps before it gives up the oldest.
+    /// Bytes of translated code that a process keeps before it evicts the oldest.
     pub most_code: AtomicU64,
     /// The pointer that the pattern of an empty lookup table, in that of a thread's own memory, consists of; 0: nobody
     /// has written it yet, 1: somebody is about to. A
     /// process whose agent lies elsewhere than the first one's has a pattern of its own ([`super::process::LOOKUP`]).
     pub pattern: AtomicU64,
-    /// What the command was started with as its limit of address space (soft, hard), in bytes: the tables do not fit into
-    /// less than all, so the kernel's is lifted and the agent keeps to this one.
+    /// What the command was started with as its limit of address space (soft, hard), in bytes: the tables do not fit
+    /// into less than all, so the kernel's is lifted and the agent keeps to this one.
     pub address_space: [AtomicU64; 2],
     /// Whether the kernel makes huge pages of anonymous memory: one of [`huge_pages`].
     pub huge_pages: AtomicU32,
@@ -74,7 +76,7 @@ pub struct SessionHeader {
     pub requests: AtomicU32,
     /// Futex word: how many of those were seen to. Whoever starts or stops the counting waits for that.
     pub answered: AtomicU32,
-    /// Phases and marks that programs have told of so far; from [`super::MOST_MARKS`] on they are only counted.
+    /// Phases and marks that programs have declared so far; from [`super::MOST_MARKS`] on they are only counted.
     pub marks: AtomicU32,
     /// `CLOCK_MONOTONIC` without a system call: the collector sets one anchor while the other is in force.
     pub clock: [ClockAnchor; 2],
@@ -147,10 +149,10 @@ pub mod huge_pages {
 pub mod debug {
     /// Translate without counting: what translation alone costs.
     pub const NO_COUNTING: u32 = 1;
-    /// Count every access in the flat tables at once.
+    /// Count every access in the flat tables immediately.
     pub const FLAT: u32 = 2;
-    /// Count by stays wherever that can be done, not in long loops only.
-    pub const STAYS: u32 = 4;
-    /// Count by stays in all loops, not only in those that have had many passes.
+    /// Count by last pages wherever that can be done, not in long loops only.
+    pub const LAST_PAGE: u32 = 4;
+    /// Count by last pages in all loops, not only in those that have had many iterations.
     pub const LOOPS: u32 = 8;
 }

@@ -1,19 +1,19 @@
 //! A thread's extent: the offsets of its tables, and where it may run.
 
 use super::code::{MOST_SITE_COUNTERS, MOST_SITES};
+use super::direct::{DIRECT_PAGES, DirectHeader, MOST_DIRECT};
 use super::file::MOST_EXTENTS;
+use super::last_page::LastPageRecord;
 use super::line::{LINES_OF_PAGE, LineCounts, MOST_LINE_PAGES, WORDS_OF_PAGE};
 use super::page::{MOST_PAGES, PageCounts};
 use super::placement::{MOST_CPUS, NODE_WORDS};
-use super::stay::StayRecord;
-use super::tally::{MOST_TALLIES, TALLY_PAGES, TallyHeader};
 use core::sync::atomic::AtomicU64;
 
 /// The [`ThreadPlace`] that it begins with.
 pub const PLACE: u64 = 1 << 38;
 /// The one that another thread wants for it, on a virtual machine.
 pub const WANTED: u64 = PLACE + (1 << 16);
-/// The latest one that it has itself told, at two places in turn.
+/// The latest one that it has itself logged, at two places in turn.
 const NOW: u64 = PLACE + (1 << 17);
 
 /// Where the latest [`ThreadPlace`] of a thread stands that has changed its place so many times: see
@@ -26,20 +26,21 @@ pub const fn now(changes: u32) -> u64 {
 // enough there: the kernel lets a process have some 65,000. `SITES - SITES_FROM_GS` is where GS points; from there up
 // to `SITES` the thread has memory of its own.
 
-/// Tallies: their headers; of each in turn the counters, 32 bits each; of each in turn what these count for, 64 bits each.
-pub const TALLIES: u64 = 0;
+/// Direct tables: their headers; of each in turn the counters, 32 bits each; of each in turn what these count for, 64
+/// bits each.
+pub const DIRECT: u64 = 0;
 /// Where the counters are.
-pub const TALLY_COUNTERS: u64 = TALLIES + MOST_TALLIES as u64 * size_of::<TallyHeader>() as u64;
-/// Bytes of those of a tally.
-pub const TALLY_COUNTERS_BYTES: u64 = TALLY_PAGES as u64 * 4;
+pub const DIRECT_COUNTERS: u64 = DIRECT + MOST_DIRECT as u64 * size_of::<DirectHeader>() as u64;
+/// Bytes of those of a direct table.
+pub const DIRECT_COUNTERS_BYTES: u64 = DIRECT_PAGES as u64 * 4;
 /// Where stands what they count for.
-pub const TALLY_WORDS: u64 = TALLY_COUNTERS + MOST_TALLIES as u64 * TALLY_COUNTERS_BYTES;
-/// Bytes of that, of a tally.
-pub const TALLY_WORDS_BYTES: u64 = TALLY_PAGES as u64 * 8;
+pub const DIRECT_WORDS: u64 = DIRECT_COUNTERS + MOST_DIRECT as u64 * DIRECT_COUNTERS_BYTES;
+/// Bytes of that, of a direct table.
+pub const DIRECT_WORDS_BYTES: u64 = DIRECT_PAGES as u64 * 8;
 /// Bytes reserved for all.
-pub const TALLIES_BYTES: u64 = TALLY_WORDS + MOST_TALLIES as u64 * TALLY_WORDS_BYTES - TALLIES;
+pub const DIRECT_BYTES: u64 = DIRECT_WORDS + MOST_DIRECT as u64 * DIRECT_WORDS_BYTES - DIRECT;
 /// Reads and writes of pages, one of each: 64 bits a page.
-pub const UPDATES: u64 = TALLIES + TALLIES_BYTES;
+pub const UPDATES: u64 = DIRECT + DIRECT_BYTES;
 /// Bytes reserved for them.
 pub const UPDATES_BYTES: u64 = MOST_PAGES as u64 * 8;
 /// Where site counters are in the thread's own memory, from the address in GS on.
@@ -48,16 +49,16 @@ pub const SITES_FROM_GS: u64 = 0x48_0000;
 pub const SITES: u64 = UPDATES + UPDATES_BYTES + SITES_FROM_GS;
 /// Bytes reserved for them.
 pub const SITES_BYTES: u64 = MOST_SITE_COUNTERS * 8;
-/// Stays.
-pub const STAYS: u64 = SITES + SITES_BYTES;
+/// Last pages: a [`super::LastPageRecord`] each.
+pub const LAST_PAGES: u64 = SITES + SITES_BYTES;
 /// Bytes reserved for them.
-pub const STAYS_BYTES: u64 = MOST_SITES as u64 * size_of::<StayRecord>() as u64;
-/// Counters of passes, 64 bits each.
-pub const PASSES: u64 = STAYS + STAYS_BYTES;
+pub const LAST_PAGES_BYTES: u64 = MOST_SITES as u64 * size_of::<LastPageRecord>() as u64;
+/// Execution counters, 64 bits each.
+pub const EXECUTIONS: u64 = LAST_PAGES + LAST_PAGES_BYTES;
 /// Bytes reserved for them.
-pub const PASSES_BYTES: u64 = MOST_SITES as u64 * 8;
+pub const EXECUTIONS_BYTES: u64 = MOST_SITES as u64 * 8;
 /// Page counters.
-pub const PAGES: u64 = PASSES + PASSES_BYTES;
+pub const PAGES: u64 = EXECUTIONS + EXECUTIONS_BYTES;
 /// Bytes reserved for them.
 pub const PAGES_BYTES: u64 = MOST_PAGES as u64 * size_of::<PageCounts>() as u64;
 /// Where they are in the thread's own memory, from the address in GS on.
@@ -68,7 +69,8 @@ const _: () = assert!(PAGES + PAGES_BYTES <= PLACE && SITES.is_multiple_of(4096)
 pub const LINES: u64 = 1 << 39;
 /// Bytes reserved for them.
 pub const LINES_BYTES: u64 = MOST_LINE_PAGES as u64 * LINES_OF_PAGE * size_of::<LineCounts>() as u64;
-/// Accesses to cache lines that another thread had accessed last: 64 bits for each thread, by its place in the order of creation.
+/// Accesses to cache lines that another thread had accessed last: 64 bits for each thread, by its place in the order of
+/// creation.
 pub const COMMUNICATION: u64 = LINES + LINES_BYTES;
 /// Bytes reserved for them.
 pub const COMMUNICATION_BYTES: u64 = MOST_EXTENTS as u64 * 8;

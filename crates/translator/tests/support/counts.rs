@@ -1,110 +1,112 @@
 //! What a machine has counted, from its tables.
 
 use super::expected::PageCounts;
-use super::{CLASSES_LOG2, Machine, PAGES, TALLY_PAGES};
+use super::{CLASSES_LOG2, DIRECT_PAGES, Machine, PAGES};
 use numalens_isa::Kind;
-use numalens_translator::{PageEntry, Record, Site, SiteId, Tally};
+use numalens_translator::{DirectTable, LastPage, PageEntry, Site, SiteId};
 
-/// What a counter of a tally can count.
-pub const FULL: u32 = Tally::BEGUN - 1;
+/// What a counter of a direct table can count.
+pub const FULL: u32 = DirectTable::BEGUN - 1;
 
-/// A tally that has begun.
+/// A direct table that has begun.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tallied {
-    tally: u32,
+pub struct DirectInUse {
+    direct: u32,
     low: u32,
     /// From the lowest that counts to the highest.
     pub counters: u32,
 }
 
-impl Tallied {
+impl DirectInUse {
     fn header(&self) -> usize {
-        (self.tally * Tally::BYTES) as usize
+        (self.direct * DirectTable::BYTES) as usize
     }
 
     fn counter(&self, number: u32) -> usize {
-        (Tally::counters(self.tally, TALLY_PAGES) + u64::from(number) * 4) as usize
+        (DirectTable::counters(self.direct, DIRECT_PAGES) + u64::from(number) * 4) as usize
     }
 }
 
 impl Machine {
-    /// Adds what is pending in stays to the tables; the stays go on.
-    pub(super) fn settle_stays(&mut self) {
+    /// Adds what is pending in last pages to the tables; these go on.
+    pub(super) fn settle_last_pages(&mut self) {
         let config = *self.cache.config();
-        for (group, row) in &self.world.groups {
-            let Some(stay) = group.stay else { continue };
-            let record = config.stay_record(stay.id).expect("a stay") as usize;
-            let passes = self.area.get(config.passes_counter(stay.passes).expect("a counter") as usize);
-            let entry = self.area.get(record + Record::ENTRY as usize);
+        for (group, row) in &self.env.groups {
+            let Some(last_page) = group.last_page else { continue };
+            let record = config.last_page_record(last_page.id).expect("a record") as usize;
+            let executions =
+                self.context.get(config.execution_counter(last_page.executions).expect("a counter") as usize);
+            let entry = self.context.get(record + LastPage::ENTRY as usize);
             if entry as u32 == 0 {
                 continue;
             }
-            let pending = passes.wrapping_sub(self.area.get(record + Record::SINCE as usize));
-            self.area.set(record + Record::SINCE as usize, passes);
-            let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
+            let pending = executions.wrapping_sub(self.context.get(record + LastPage::SINCE as usize));
+            self.context.set(record + LastPage::SINCE as usize, executions);
+            let mut add = |at: usize, count: u64| self.context.set(at, self.context.get(at).wrapping_add(count));
             let page = (entry >> 32) as usize;
             let members = if entry >> 32 == 0 { 0 } else { group.members };
             for member in group.first.0..group.first.0 + members {
-                let kind = self.world.sites[member as usize].kind;
+                let kind = self.env.sites[member as usize].kind;
                 add(page, if kind == Kind::Write { 0 } else { pending });
                 add(page + 8, if kind == Kind::Read { 0 } else { pending });
             }
             add(config.site_counter(*row, config.page_of(entry).class).expect("a site") as usize, pending);
         }
-        self.settle_tallies();
+        self.settle_direct();
         // Rows that stand for several sites.
-        for (group, row) in self.world.groups.iter().filter(|(group, _)| group.members > 1) {
+        for (group, row) in self.env.groups.iter().filter(|(group, _)| group.members > 1) {
             for class in 0..1u32 << CLASSES_LOG2 {
                 let counter = |site: SiteId| config.site_counter(site, class).expect("a site") as usize;
-                let count = self.area.get(counter(*row));
-                self.area.set(counter(*row), 0);
+                let count = self.context.get(counter(*row));
+                self.context.set(counter(*row), 0);
                 for member in group.first.0..group.first.0 + group.members {
                     let at = counter(SiteId(member));
-                    self.area.set(at, self.area.get(at).wrapping_add(count));
+                    self.context.set(at, self.context.get(at).wrapping_add(count));
                 }
             }
         }
     }
 
-    /// The tallies that have begun, with their headers, the range of their counters, and how many there are.
-    pub fn tallied(&self) -> Vec<Tallied> {
-        let all = (0..Tally::MOST).map(|tally| Tallied { tally, ..Tallied::default() });
-        let begun = all.filter(|one| self.tallies.get(one.header() + Tally::COUNTERS as usize) != 0);
-        let [low, high] = [Tally::LOW, Tally::HIGH].map(|field| move |one: &Tallied| one.header() + field as usize);
-        let half = |at: usize| self.tallies.get(at) as u32;
+    /// The direct tables that have begun, with their headers, the range of their counters, and how many there are.
+    pub fn direct_in_use(&self) -> Vec<DirectInUse> {
+        let all = (0..DirectTable::MOST).map(|direct| DirectInUse { direct, ..DirectInUse::default() });
+        let begun = all.filter(|one| self.direct.get(one.header() + DirectTable::COUNTERS as usize) != 0);
+        let [low, high] =
+            [DirectTable::LOW, DirectTable::HIGH].map(|field| move |one: &DirectInUse| one.header() + field as usize);
+        let half = |at: usize| self.direct.get(at) as u32;
         begun
             .map(|one| {
                 let (low, high) = (half(low(&one)), half(high(&one)));
-                Tallied { low, counters: (high + 1).saturating_sub(low), ..one }
+                DirectInUse { low, counters: (high + 1).saturating_sub(low), ..one }
             })
             .collect()
     }
 
-    /// Has all tallies begin anew, as one whose pages have changed.
-    pub fn tallies_look_again(&mut self) {
-        for one in self.tallied() {
-            self.tallies.set(one.header() + Tally::BASE as usize, Tally::NOWHERE);
+    /// Has all direct tables begin anew, as one whose pages have changed.
+    pub fn direct_counters_look_again(&mut self) {
+        for one in self.direct_in_use() {
+            self.direct.set(one.header() + DirectTable::BASE as usize, DirectTable::NOWHERE);
         }
     }
 
     /// Has each counter that has begun ask; how many there are.
-    pub fn ask_tallies(&mut self) -> usize {
-        self.each_counter(|counter| Tally::count_of(counter) | Tally::ASKED)
+    pub fn query_direct(&mut self) -> usize {
+        self.each_counter(|counter| DirectTable::count_of(counter) | DirectTable::ASKED)
     }
 
     /// Lets each counter that has begun count all that it can; how many there are.
-    pub fn fill_tallies(&mut self) -> usize {
-        self.each_counter(|_| Tally::BEGUN | FULL)
+    pub fn fill_direct(&mut self) -> usize {
+        self.each_counter(|_| DirectTable::BEGUN | FULL)
     }
 
     fn each_counter(&mut self, mut now: impl FnMut(u32) -> u32) -> usize {
         let mut begun = 0;
-        for one in self.tallied() {
+        for one in self.direct_in_use() {
             for number in one.low..one.low + one.counters {
                 let at = one.counter(number);
-                let counter = self.tallies.get(at) as u32;
-                if counter & Tally::BEGUN != 0 {
-                    self.tallies.set_half(at, now(counter));
+                let counter = self.direct.get(at) as u32;
+                if counter & DirectTable::BEGUN != 0 {
+                    self.direct.set_half(at, now(counter));
                     begun += 1;
                 }
             }
@@ -112,20 +114,20 @@ impl Machine {
         begun
     }
 
-    /// Adds what is pending in tallies to the tables; they go on.
-    fn settle_tallies(&mut self) {
+    /// Adds what is pending in direct tables to the tables; they go on.
+    fn settle_direct(&mut self) {
         let config = *self.cache.config();
-        for one in self.tallied() {
-            let (tally, header) = (one.tally, one.header());
-            let half = |field: u32| self.tallies.get(header + field as usize) as u32;
-            let [row, reads, writes] = [Tally::ROW, Tally::READS, Tally::WRITES].map(half);
+        for one in self.direct_in_use() {
+            let (direct, header) = (one.direct, one.header());
+            let half = |field: u32| self.direct.get(header + field as usize) as u32;
+            let [row, reads, writes] = [DirectTable::ROW, DirectTable::READS, DirectTable::WRITES].map(half);
             for number in one.low..one.low + one.counters {
                 let at = one.counter(number);
-                let counter = self.tallies.get(at) as u32;
-                let count = u64::from(Tally::count_of(counter));
-                self.tallies.set_half(at, counter & Tally::BEGUN);
-                let word = self.tallies.get((Tally::words(tally, TALLY_PAGES) + u64::from(number) * 8) as usize);
-                let mut add = |at: usize, count: u64| self.area.set(at, self.area.get(at).wrapping_add(count));
+                let counter = self.direct.get(at) as u32;
+                let count = u64::from(DirectTable::count_of(counter));
+                self.direct.set_half(at, counter & DirectTable::BEGUN);
+                let word = self.direct.get((DirectTable::words(direct, DIRECT_PAGES) + u64::from(number) * 8) as usize);
+                let mut add = |at: usize, count: u64| self.context.set(at, self.context.get(at).wrapping_add(count));
                 let page = (word >> 32) as usize;
                 if count != 0 {
                     add(page, count * u64::from(reads));
@@ -136,7 +138,8 @@ impl Machine {
         }
     }
 
-    /// As [`Machine::take_counts`], behind a stop from which nobody went on: pages whose accesses were all taken back are left out, and what all sites counted is one sum.
+    /// As [`Machine::take_counts`], behind a stop from which nobody went on: pages whose accesses were all taken back
+    /// are left out, and what all sites counted is one sum.
     pub fn take_counts_of_a_stop(&mut self) -> (PageCounts, u64) {
         let (pages, sites) = self.take_counts();
         let pages = pages.into_iter().filter(|(_, counts)| *counts != (0, 0)).collect();
@@ -145,31 +148,31 @@ impl Machine {
 
     /// All page counters, and what every site of the program counted, since the last call.
     pub fn take_counts(&mut self) -> (PageCounts, Vec<(Site, u64)>) {
-        self.settle_stays();
+        self.settle_last_pages();
         let mut pages = PageCounts::new();
-        for (number, &page) in self.world.slots.iter().enumerate() {
+        for (number, &page) in self.env.slots.iter().enumerate() {
             let at = PAGES as usize + number * 16;
             let updates = self.updates.get(number * 8);
-            let [reads, writes] = [at, at + 8].map(|at| self.area.get(at).wrapping_add(updates));
+            let [reads, writes] = [at, at + 8].map(|at| self.context.get(at).wrapping_add(updates));
             if reads | writes != 0 {
                 let sum: &mut (u64, u64) = pages.entry(page).or_default();
                 *sum = (sum.0.wrapping_add(reads), sum.1.wrapping_add(writes));
             }
-            self.area.set(at, 0);
-            self.area.set(at + 8, 0);
+            self.context.set(at, 0);
+            self.context.set(at + 8, 0);
             self.updates.set(number * 8, 0);
         }
         let mut sites = Vec::new();
         let config = *self.cache.config();
-        for (number, site) in self.world.sites.iter().enumerate().skip(self.world.first_site) {
+        for (number, site) in self.env.sites.iter().enumerate().skip(self.env.first_site) {
             let mut sum = 0;
             for class in 0..1u32 << CLASSES_LOG2 {
                 let at = config.site_counter(SiteId(number as u32), class).expect("a site") as usize;
-                let count = self.area.get(at);
+                let count = self.context.get(at);
                 let may_be = class != PageEntry::READ_ONLY || site.kind == Kind::Read || count == 0;
                 assert!(may_be, "a write is counted in a page that is only read: {site:x?}");
                 sum += count;
-                self.area.set(at, 0);
+                self.context.set(at, 0);
             }
             if sum != 0 {
                 sites.push((*site, sum));
@@ -180,11 +183,11 @@ impl Machine {
 
     /// Counters of one site by class, without resetting.
     pub fn classes_of(&mut self, site: usize) -> Vec<u64> {
-        self.settle_stays();
+        self.settle_last_pages();
         let config = *self.cache.config();
         (0..1u32 << CLASSES_LOG2)
             .map(|class| config.site_counter(SiteId(site as u32), class).expect("a site"))
-            .map(|at| self.area.get(at as usize))
+            .map(|at| self.context.get(at as usize))
             .collect()
     }
 }

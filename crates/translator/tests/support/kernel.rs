@@ -6,7 +6,8 @@ use super::vectors::Vectors;
 use super::{Machine, Options, Registers, SCHEMES};
 use numalens_translator::Changes;
 
-/// Registers for a kernel: rdi, rsi, rdx point into the data, 64 KiB apart, rsp to its end; r15 to the program; the rest is a pattern.
+/// Registers for a kernel: rdi, rsi, rdx point into the data, 64 KiB apart, rsp to its end; r15 to the program; the
+/// rest is a pattern.
 pub fn registers(machine: &Machine) -> Registers {
     let mut general: [u64; 16] = std::array::from_fn(|number| 0x0101_0101_0101_0101 * number as u64);
     let data = machine.data.address();
@@ -19,14 +20,14 @@ pub fn registers(machine: &Machine) -> Registers {
 
 /// Runs `text` both ways with rcx = `count`, under every variant of the translator, and compares.
 pub fn check(text: &str, count: u64, expected: impl Fn(&Registers) -> Vec<Expected>) {
-    use Changes::{Never, Silently, Told};
+    use Changes::{Never, Notified, Silently};
     let variants = [
         (true, Never, 64, 4),
         (false, Never, 64, 4),
         (true, Silently, 64, 4),
         (true, Never, 1, 0),
         (false, Silently, 3, 1),
-        (true, Told, 64, 4),
+        (true, Notified, 64, 4),
     ];
     for ((low_shadow, changes, instructions, side_exits), scheme) in
         variants.into_iter().flat_map(|variant| SCHEMES.map(|scheme| (variant, scheme)))

@@ -3,11 +3,11 @@
 
 pub mod assemble;
 pub mod counts;
+mod cpu_identity;
 pub mod expected;
 pub mod kernel;
 pub mod memory;
 mod pages;
-mod questions;
 pub mod stops;
 pub mod switch;
 pub mod vectors;
@@ -15,8 +15,8 @@ pub mod vectors;
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Changes, Config, Env, ExitId, FetchCounter, Group, Leave, PageEntry, Question, Record, Room, Scheme, Shadow,
-    Site, SiteId, Stretch, Tally, area, settle_passes,
+    Cache, Changes, Config, CpuQuery, DirectTable, Env, ExitId, FetchCounter, Group, LastPage, Leave, PageEntry, Room,
+    Scheme, Segment, Shadow, Site, SiteId, context, settle_derived,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -26,16 +26,16 @@ const LOOKUP_BITS: u8 = 14;
 const SITES: u32 = 0x40000;
 const CLASSES_LOG2: u8 = 3;
 const PAGES: u32 = 0x80_0000;
-/// Below the area.
+/// Below the context.
 const UPDATES: usize = 0x8_0000;
-const AREA: usize = 0x90_0000;
+const CONTEXT: usize = 0x90_0000;
 /// Less than the data has, so that groups leave them.
-const TALLY_PAGES: u32 = 32;
+const DIRECT_PAGES: u32 = 32;
 /// Below the updates.
-const TALLIES: usize = Tally::bytes(TALLY_PAGES) as usize;
+const DIRECT: usize = DirectTable::bytes(DIRECT_PAGES) as usize;
 const MOST_SITES: u32 = 0xc000;
-const STAYS: u32 = 0x50_0000;
-const PASSES: u32 = 0x70_0000;
+const LAST_PAGES: u32 = 0x50_0000;
+const EXECUTIONS: u32 = 0x70_0000;
 const TOUCHED: u32 = 0x78_0000;
 const ARENA: usize = 16 << 20;
 const PROGRAM: usize = 1 << 20;
@@ -51,12 +51,12 @@ pub struct Registers {
 }
 
 /// What the translator sees of the machine.
-pub struct World {
+pub struct TestEnv {
     config: Config,
     pub sites: Vec<Site>,
     /// With the row that each is counted in.
     pub groups: Vec<(Group, SiteId)>,
-    pub stretches: Vec<Stretch>,
+    pub segments: Vec<Segment>,
     /// Where the program's code is, and how long.
     program: (u64, usize),
     arena: Mapping,
@@ -73,7 +73,7 @@ pub struct World {
     pub watched: Vec<u64>,
     pub reached: Vec<(u64, u64)>,
     /// What the program has asked about its processor.
-    pub asked: Vec<Question>,
+    pub asked: Vec<CpuQuery>,
     /// The first site of the program that is loaded.
     first_site: usize,
 }
@@ -83,25 +83,25 @@ static LOW: Mutex<()> = Mutex::new(());
 
 pub struct Machine {
     pub cache: Cache,
-    pub world: World,
+    pub env: TestEnv,
     program: Mapping,
     pub data: Mapping,
-    pub area: Mapping,
+    pub context: Mapping,
     updates: Mapping,
-    tallies: Mapping,
+    direct: Mapping,
     end: u64,
     /// Where the code was stopped, see [`stops`].
     pub trace: Vec<stops::Stop>,
     /// What is done at the stop with this number, from 1.
     pub at_stop: Option<(usize, stops::Act)>,
     /// How often code was found that would be better translated in another manner.
-    pub heats: usize,
+    pub retranslations: usize,
     /// Given back after the mappings are gone.
     _turn: Option<MutexGuard<'static, ()>>,
 }
 
 /// All ways to count.
-pub const SCHEMES: [Scheme; 4] = [Scheme::Stays, Scheme::Loops, Scheme::LongLoops, Scheme::Flat];
+pub const SCHEMES: [Scheme; 4] = [Scheme::LastPage, Scheme::Loops, Scheme::LongLoops, Scheme::Flat];
 
 /// How to build a machine.
 #[derive(Clone, Copy)]
@@ -114,7 +114,7 @@ pub struct Options {
     pub scheme: Scheme,
     pub each: bool,
     pub own_processor: bool,
-    pub tallies: bool,
+    pub direct: bool,
 }
 
 impl Default for Options {
@@ -125,10 +125,10 @@ impl Default for Options {
             instructions: 64,
             side_exits: 4,
             stack: true,
-            scheme: Scheme::Stays,
+            scheme: Scheme::LastPage,
             each: false,
             own_processor: false,
-            tallies: true,
+            direct: true,
         }
     }
 }
@@ -146,7 +146,7 @@ impl Machine {
             code: true,
             stack_operands: options.stack,
             stack_operations: options.stack,
-            shadow: if options.low_shadow { Shadow::At(shadow.address() as u32) } else { Shadow::FromArea },
+            shadow: if options.low_shadow { Shadow::At(shadow.address() as u32) } else { Shadow::FromContext },
             lookup: LOOKUP,
             lookup_bits: LOOKUP_BITS,
             sites: SITES,
@@ -159,23 +159,23 @@ impl Machine {
             scheme: options.scheme,
             each: options.each,
             most_sites: MOST_SITES,
-            stays: STAYS,
-            passes: PASSES,
+            last_pages: LAST_PAGES,
+            executions: EXECUTIONS,
             touched: TOUCHED,
-            tallies: -((UPDATES + TALLIES) as i32),
-            tally_pages: if options.tallies { TALLY_PAGES } else { 0 },
+            direct: -((UPDATES + DIRECT) as i32),
+            direct_pages: if options.direct { DIRECT_PAGES } else { 0 },
         };
         let both = Mapping::new(PROGRAM + ARENA, None, true);
         let (program, arena) = both.split(PROGRAM);
-        let (tallies, rest) = Mapping::new(TALLIES + UPDATES + AREA, None, false).split(TALLIES);
-        let (updates, area) = rest.split(UPDATES);
+        let (direct, rest) = Mapping::new(DIRECT + UPDATES + CONTEXT, None, false).split(DIRECT);
+        let (updates, context) = rest.split(UPDATES);
         let mut machine = Box::new(Machine {
             cache: Cache::new(config),
-            world: World {
+            env: TestEnv {
                 config,
                 sites: Vec::new(),
                 groups: Vec::new(),
-                stretches: Vec::new(),
+                segments: Vec::new(),
                 program: (0, 0),
                 hot: 0,
                 cold: ARENA / 2,
@@ -193,38 +193,39 @@ impl Machine {
             program,
             data: Mapping::low(DATA),
             updates,
-            tallies,
-            area,
+            direct,
+            context,
             end: 0,
             trace: Vec::new(),
             at_stop: None,
-            heats: 0,
+            retranslations: 0,
             _turn: turn,
         });
-        let base = machine.area.address();
+        let base = machine.context.address();
         let this = &raw mut *machine as u64;
-        let mut set = |offset: u32, value: u64| machine.area.set(offset as usize, value);
-        set(area::SELF, base);
-        set(area::DISPATCH, switch::dispatch as *const () as u64);
-        set(area::LOOKUP_MISS, switch::lookup_miss as *const () as u64);
-        set(area::RETURN_MISS, switch::return_miss as *const () as u64);
-        set(area::COUNT, switch::count as *const () as u64);
+        let mut set = |offset: u32, value: u64| machine.context.set(offset as usize, value);
+        set(context::SELF, base);
+        set(context::DISPATCH, switch::dispatch as *const () as u64);
+        set(context::LOOKUP_MISS, switch::lookup_miss as *const () as u64);
+        set(context::RETURN_MISS, switch::return_miss as *const () as u64);
+        set(context::COUNT, switch::count as *const () as u64);
         set(switch::MACHINE, this);
         set(switch::FINISH, switch::finish as *const () as u64);
         for entry in 0..1 << LOOKUP_BITS {
             set(LOOKUP + 8 * entry, switch::lookup_miss as *const () as u64);
         }
-        for entry in 0..1 << area::RETURNS_BITS {
-            set(area::RETURNS + 8 * entry, switch::return_miss as *const () as u64);
+        for entry in 0..1 << context::RETURNS_BITS {
+            set(context::RETURNS + 8 * entry, switch::return_miss as *const () as u64);
         }
-        let shadow = machine.world.shadow.address();
+        let shadow = machine.env.shadow.address();
         for (offset, value) in config.constants(shadow) {
-            machine.area.set(offset as usize, value);
+            machine.context.set(offset as usize, value);
         }
         machine
     }
 
-    /// Sets the program: `code`, followed by a jump out. Forgets all translations of the program before it. Returns its address.
+    /// Sets the program: `code`, followed by a jump out. Forgets all translations of the program before it. Returns its
+    /// address.
     pub fn load(&mut self, code: &[u8]) -> u64 {
         let address = self.program.address();
         let mut bytes = code.to_vec();
@@ -232,11 +233,11 @@ impl Machine {
         bytes.extend([0x65, 0xff, 0x24, 0x25]); // jmp gs:[FINISH]
         bytes.extend(switch::FINISH.to_le_bytes());
         assert!(bytes.len() + 16 <= PROGRAM);
-        let old = std::mem::replace(&mut self.world.program, (address, bytes.len()));
+        let old = std::mem::replace(&mut self.env.program, (address, bytes.len()));
         self.program.bytes_mut()[..bytes.len()].copy_from_slice(&bytes);
-        self.world.first_site = self.world.sites.len();
+        self.env.first_site = self.env.sites.len();
         let longest = old.1.max(bytes.len()) as u64;
-        self.cache.invalidate(&mut self.world, address..address + longest);
+        self.cache.invalidate(&mut self.env, address..address + longest);
         address
     }
 
@@ -247,33 +248,33 @@ impl Machine {
 
     fn put(&mut self, registers: &Registers) {
         for (number, &value) in registers.general.iter().enumerate() {
-            self.area.set(area::register(number as u8) as usize, value);
+            self.context.set(context::register(number as u8) as usize, value);
         }
-        self.area.set(area::FLAGS as usize, registers.flags);
+        self.context.set(context::FLAGS as usize, registers.flags);
         let at = switch::VECTORS as usize;
-        self.area.bytes_mut()[at..at + registers.vectors.len()].copy_from_slice(&registers.vectors);
+        self.context.bytes_mut()[at..at + registers.vectors.len()].copy_from_slice(&registers.vectors);
     }
 
     fn take(&self, size: usize) -> Registers {
         let mut general = [0; 16];
         for (number, value) in general.iter_mut().enumerate() {
-            *value = self.area.get(area::register(number as u8) as usize);
+            *value = self.context.get(context::register(number as u8) as usize);
         }
         let at = switch::VECTORS as usize;
         Registers {
             general,
-            flags: self.area.get(area::FLAGS as usize),
-            vectors: vectors::Vectors::of(&self.area.bytes()[at..at + size]).image,
+            flags: self.context.get(context::FLAGS as usize),
+            vectors: vectors::Vectors::of(&self.context.bytes()[at..at + size]).image,
         }
     }
 
     fn run_at(&mut self, address: u64, registers: &Registers) -> Registers {
         self.put(registers);
-        self.area.set(switch::NEXT as usize, address);
-        self.area.set(area::FS_BASE as usize, fs_base());
-        // SAFETY: the area is set up by `new`; `address` is the program's code or its translation, which end in FINISH; the code works on the
-        // machine's own mappings.
-        unsafe { switch::enter(self.area.pointer()) };
+        self.context.set(switch::NEXT as usize, address);
+        self.context.set(context::FS_BASE as usize, fs_base());
+        // SAFETY: the context is set up by `new`; `address` is the program's code or its translation, which end in
+        // FINISH; the code works on the machine's own mappings.
+        unsafe { switch::enter(self.context.pointer()) };
         self.take(registers.vectors.len())
     }
 
@@ -282,17 +283,18 @@ impl Machine {
     }
 
     pub fn run_translated(&mut self, registers: &Registers) -> Registers {
-        let entry = self.cache.entry(&mut self.world, self.program.address()).expect("the program can be translated");
+        let entry = self.cache.entry(&mut self.env, self.program.address()).expect("the program can be translated");
         self.run_at(entry, registers)
     }
 
-    /// Takes back what is counted for accesses that are not made, as whoever delivers a signal does at `rip` with these registers.
+    /// Takes back what is counted for accesses that are not made, as whoever delivers a signal does at `rip` with these
+    /// registers.
     pub fn give_up_at(&mut self, rip: u64, registers: &[u64; 16]) {
         let config = *self.cache.config();
         let position = self.cache.locate(rip).expect("every address in the cache is known");
         let (counted, unmade) = (position.counted.to_vec(), position.unmade());
-        let (due, unexecuted) = (position.due, position.unexecuted);
-        let sites = self.world.sites.clone();
+        let (derived, unexecuted) = (position.derived, position.unexecuted);
+        let sites = self.env.sites.clone();
         let run = |site: SiteId, registers: &[u64; 16], count| {
             let known = sites[site.0 as usize];
             Some(Run {
@@ -304,49 +306,50 @@ impl Machine {
                 done: false,
             })
         };
-        let area = self.area.pointer();
-        if let Some(due) = due {
-            // SAFETY: the area of this machine, whose code does not run.
-            unsafe { settle_passes(area, &due, registers) };
+        let context = self.context.pointer();
+        if let Some(derived) = derived {
+            // SAFETY: the context of this machine, whose code does not run.
+            unsafe { settle_derived(context, &derived, registers) };
         }
         for site in counted {
             let run = run(site, registers, 1u64.wrapping_neg()).expect("a plain operand");
-            let entry = self.world.entry(&run).expect("a page that was counted");
-            // SAFETY: the area of this machine, whose code does not run.
-            unsafe { adjust(area, &config, &run, entry) };
+            let entry = self.env.entry(&run).expect("a page that was counted");
+            // SAFETY: the context of this machine, whose code does not run.
+            unsafe { adjust(context, &config, &run, entry) };
         }
         // SAFETY: as above.
-        unsafe { abandon(area, &config, &mut self.world, &unmade, registers, |site, found| run(site, found, 1)) };
+        unsafe { abandon(context, &config, &mut self.env, &unmade, registers, |site, found| run(site, found, 1)) };
         for one in unexecuted.into_iter().filter(|one| one.instructions != 0) {
-            let counter = self.cache.correction(&mut self.world, one.page).expect("a counter");
+            let counter = self.cache.correction(&mut self.env, one.page).expect("a counter");
             // SAFETY: as above.
-            unsafe { correct(area, &config, counter, one.instructions) };
+            unsafe { correct(context, &config, counter, one.instructions) };
         }
     }
 
-    /// How many instructions of the program were executed, by page, since the last call. Before [`Machine::take_counts`].
+    /// How many instructions of the program were executed, by page, since the last call. Before
+    /// [`Machine::take_counts`].
     pub fn take_fetches(&mut self) -> BTreeMap<u64, u64> {
         let mut pages = BTreeMap::new();
-        self.settle_stays();
+        self.settle_last_pages();
         let config = *self.cache.config();
-        let stretches = self.world.stretches.clone();
-        for stretch in &stretches {
-            let runs = match stretch.counter {
-                FetchCounter::Passes(number) | FetchCounter::Correction(number) => {
-                    self.area.get(config.passes_counter(number).expect("a counter") as usize)
+        let segments = self.env.segments.clone();
+        for segment in &segments {
+            let runs = match segment.counter {
+                FetchCounter::Executions(number) | FetchCounter::Correction(number) => {
+                    self.context.get(config.execution_counter(number).expect("a counter") as usize)
                 }
                 FetchCounter::Site(site) => self.classes_of(site.0 as usize).into_iter().fold(0, u64::wrapping_add),
             };
-            let total: &mut u64 = pages.entry(stretch.ip >> 12).or_default();
-            *total = total.wrapping_add(runs.wrapping_mul(stretch.instructions.into()));
+            let total: &mut u64 = pages.entry(segment.ip >> 12).or_default();
+            *total = total.wrapping_add(runs.wrapping_mul(segment.instructions.into()));
         }
-        for stretch in &stretches {
-            if let FetchCounter::Passes(number) | FetchCounter::Correction(number) = stretch.counter {
-                self.area.set(config.passes_counter(number).expect("a counter") as usize, 0);
+        for segment in &segments {
+            if let FetchCounter::Executions(number) | FetchCounter::Correction(number) = segment.counter {
+                self.context.set(config.execution_counter(number).expect("a counter") as usize, 0);
             }
         }
-        for stay in self.world.groups.iter().filter_map(|(group, _)| group.stay) {
-            self.area.set((config.stay_record(stay.id).expect("a stay") + Record::SINCE) as usize, 0);
+        for last_page in self.env.groups.iter().filter_map(|(group, _)| group.last_page) {
+            self.context.set((config.last_page_record(last_page.id).expect("a record") + LastPage::SINCE) as usize, 0);
         }
         pages.retain(|_, &mut total| total != 0);
         pages
@@ -355,48 +358,48 @@ impl Machine {
     /// Has all of the program translated anew: whoever is inside leaves at the next way out.
     pub fn give_up_translations(&mut self) {
         let program = self.program.address();
-        self.cache.invalidate(&mut self.world, program..program + PROGRAM as u64);
+        self.cache.invalidate(&mut self.env, program..program + PROGRAM as u64);
     }
 
     /// Forgets pages and classes: the next access to each page takes the cold path.
     pub fn forget_pages(&mut self) {
-        for page in std::mem::replace(&mut self.world.slots, vec![u64::MAX]).into_iter().skip(1) {
-            self.world.shadow.set(page as usize * 8, 0);
+        for page in std::mem::replace(&mut self.env.slots, vec![u64::MAX]).into_iter().skip(1) {
+            self.env.shadow.set(page as usize * 8, 0);
         }
         let config = *self.cache.config();
-        for stay in self.world.groups.iter().filter_map(|(group, _)| group.stay) {
-            let record = config.stay_record(stay.id).expect("a stay");
-            self.area.set((record + Record::PAGE) as usize, 0);
-            self.area.set((record + Record::ENTRY) as usize, 0);
+        for last_page in self.env.groups.iter().filter_map(|(group, _)| group.last_page) {
+            let record = config.last_page_record(last_page.id).expect("a record");
+            self.context.set((record + LastPage::PAGE) as usize, 0);
+            self.context.set((record + LastPage::ENTRY) as usize, 0);
         }
-        for tally in 0..Tally::MOST {
-            self.tallies.set((tally * Tally::BYTES + Tally::BASE) as usize, Tally::NOWHERE);
+        for direct in 0..DirectTable::MOST {
+            self.direct.set((direct * DirectTable::BYTES + DirectTable::BASE) as usize, DirectTable::NOWHERE);
         }
     }
 
     /// Empties the code cache and fills it with traps.
     pub fn evict(&mut self) {
-        let base = self.world.arena.address();
-        for struck in self.cache.close(&mut self.world, base..base + ARENA as u64) {
-            let miss = if struck.is_return { switch::return_miss } else { switch::lookup_miss } as *const () as u64;
-            if self.area.get(struck.entry as usize) == struck.code {
-                self.area.set(struck.entry as usize, miss);
+        let base = self.env.arena.address();
+        for unlinked in self.cache.close(&mut self.env, base..base + ARENA as u64) {
+            let miss = if unlinked.is_return { switch::return_miss } else { switch::lookup_miss } as *const () as u64;
+            if self.context.get(unlinked.entry as usize) == unlinked.code {
+                self.context.set(unlinked.entry as usize, miss);
             }
         }
         self.cache.evict(base..base + ARENA as u64);
-        self.world.arena.bytes_mut().fill(0xcc);
-        (self.world.hot, self.world.cold) = (0, ARENA / 2);
+        self.env.arena.bytes_mut().fill(0xcc);
+        (self.env.hot, self.env.cold) = (0, ARENA / 2);
         // Nothing else leads there.
         let arena = base..base + ARENA as u64;
-        let tables = [(LOOKUP as usize, 1 << LOOKUP_BITS), (area::RETURNS as usize, 1 << area::RETURNS_BITS)];
+        let tables = [(LOOKUP as usize, 1 << LOOKUP_BITS), (context::RETURNS as usize, 1 << context::RETURNS_BITS)];
         let left = tables.iter().flat_map(|&(table, entries)| (0..entries).map(move |entry| table + 8 * entry));
-        assert_eq!(left.filter(|&entry| arena.contains(&self.area.get(entry))).count(), 0);
+        assert_eq!(left.filter(|&entry| arena.contains(&self.context.get(entry))).count(), 0);
     }
 
     /// A new machine in the place of one whose tables are nearly used up.
     pub fn renew_if_full(self: &mut Box<Self>, options: Options) {
-        let world = &self.world;
-        if world.sites.len() > 40_000 || world.hot > ARENA / 4 || world.cold > ARENA * 3 / 4 {
+        let env = &self.env;
+        if env.sites.len() > 40_000 || env.hot > ARENA / 4 || env.cold > ARENA * 3 / 4 {
             // There is room for one low table only.
             assert!(!options.low_shadow, "more code than a machine with a low table can hold");
             *self = Machine::new(options);
@@ -405,7 +408,7 @@ impl Machine {
 
     /// Where a return to `ip` goes; `None` if that has to be asked for.
     pub fn return_entry(&self, ip: u64) -> Option<u64> {
-        let entry = self.area.get(self.cache.config().return_entry(ip) as usize);
+        let entry = self.context.get(self.cache.config().return_entry(ip) as usize);
         (entry != switch::return_miss as *const () as u64).then_some(entry)
     }
 
@@ -413,17 +416,17 @@ impl Machine {
     pub fn confuse_returns(&mut self, ip: u64, other: u64) {
         let entry = self.return_entry(other).expect("a return to it has been seen");
         let config = *self.cache.config();
-        self.area.set(config.return_entry(ip) as usize, entry);
-        self.area.set_half(config.return_tag(ip).0 as usize, config.return_tag(other).1);
+        self.context.set(config.return_entry(ip) as usize, entry);
+        self.context.set_half(config.return_tag(ip).0 as usize, config.return_tag(other).1);
     }
 
     /// The code in the arena so far: hot and cold half.
     pub fn code(&self) -> [(u64, &[u8]); 2] {
-        let arena = &self.world.arena;
+        let arena = &self.env.arena;
         let cold = ARENA / 2;
         [
-            (arena.address(), &arena.bytes()[..self.world.hot]),
-            (arena.address() + cold as u64, &arena.bytes()[cold..self.world.cold]),
+            (arena.address(), &arena.bytes()[..self.env.hot]),
+            (arena.address() + cold as u64, &arena.bytes()[cold..self.env.cold]),
         ]
     }
 
@@ -432,7 +435,7 @@ impl Machine {
     }
 }
 
-impl Env for World {
+impl Env for TestEnv {
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
         let (start, size) = self.program;
         let Some(left) = (start + size as u64).checked_sub(address).filter(|&left| left <= size as u64) else {
@@ -464,8 +467,8 @@ impl Env for World {
         row
     }
 
-    fn new_stretch(&mut self, stretch: &Stretch) {
-        self.stretches.push(*stretch);
+    fn new_segment(&mut self, segment: &Segment) {
+        self.segments.push(*segment);
     }
 
     fn room(&mut self, _: u64) -> Option<Room> {
@@ -503,41 +506,42 @@ pub fn class_of(page: u64) -> u32 {
     1 + PageEntry::READ_ONLY + (page % 3) as u32
 }
 
-fn machine_of(area: *mut u8) -> &'static mut Machine {
-    // SAFETY: `new` stored the address of a boxed machine, which is alive while its code runs, and `run_at` does not touch it meanwhile.
-    unsafe { &mut **area.add(switch::MACHINE as usize).cast::<*mut Machine>() }
+fn machine_of(context: *mut u8) -> &'static mut Machine {
+    // SAFETY: `new` stored the address of a boxed machine, which is alive while its code runs, and `run_at` does not
+    // touch it meanwhile.
+    unsafe { &mut **context.add(switch::MACHINE as usize).cast::<*mut Machine>() }
 }
 
-extern "C" fn on_dispatch(area: *mut u8) -> u64 {
-    let machine = machine_of(area);
-    let id = ExitId(machine.area.get(switch::ARGUMENT as usize) as u32);
-    machine.world.left += 1;
-    match machine.cache.leave(&mut machine.world, id).expect("what comes next can be translated") {
+extern "C" fn on_dispatch(context: *mut u8) -> u64 {
+    let machine = machine_of(context);
+    let id = ExitId(machine.context.get(switch::ARGUMENT as usize) as u32);
+    machine.env.left += 1;
+    match machine.cache.leave(&mut machine.env, id).expect("what comes next can be translated") {
         Leave::Enter(address)
         | Leave::Syscall { execute: address, .. }
         | Leave::OldSyscall { execute: address, .. } => address,
         Leave::Reached { ip, execute } => {
-            let sp = machine.area.get(area::register(4) as usize);
-            machine.world.reached.push((ip, sp));
+            let sp = machine.context.get(context::register(4) as usize);
+            machine.env.reached.push((ip, sp));
             execute
         }
-        Leave::Asks { question, next } => {
-            machine.world.asked.push(question);
-            questions::answer(&mut machine.area, question);
-            machine.cache.entry(&mut machine.world, next).expect("it can be translated")
+        Leave::CpuQuery { query, next } => {
+            machine.env.asked.push(query);
+            cpu_identity::answer(&mut machine.context, query);
+            machine.cache.entry(&mut machine.env, next).expect("it can be translated")
         }
-        Leave::Request { next } => machine.cache.entry(&mut machine.world, next).expect("it can be translated"),
+        Leave::Request { next } => machine.cache.entry(&mut machine.env, next).expect("it can be translated"),
         Leave::Returns { how, .. } => {
-            let stack = machine.area.get(area::register(4) as usize);
+            let stack = machine.context.get(context::register(4) as usize);
             let frame: Vec<u8> = (0..how.words() as u64 * u64::from(how.bytes))
                 // SAFETY: the program is about to read its stack itself.
                 .map(|at| unsafe { ((stack + at) as *const u8).read() })
                 .collect();
-            let flags = machine.area.get(area::FLAGS as usize);
+            let flags = machine.context.get(context::FLAGS as usize);
             let target = how.target(stack, &frame, flags).expect("a whole frame");
-            machine.area.set(area::register(4) as usize, target.stack);
-            machine.area.set(area::FLAGS as usize, target.interrupt.map_or(flags, |(flags, _)| flags));
-            machine.cache.entry(&mut machine.world, target.ip).expect("it can be translated")
+            machine.context.set(context::register(4) as usize, target.stack);
+            machine.context.set(context::FLAGS as usize, target.interrupt.map_or(flags, |(flags, _)| flags));
+            machine.cache.entry(&mut machine.env, target.ip).expect("it can be translated")
         }
         Leave::Unsupported { ip, why } => {
             assert_eq!(ip, machine.end, "an unsupported instruction: {why}");
@@ -546,34 +550,34 @@ extern "C" fn on_dispatch(area: *mut u8) -> u64 {
     }
 }
 
-extern "C" fn on_lookup_miss(area: *mut u8) -> u64 {
-    let machine = machine_of(area);
-    let ip = machine.area.get(switch::ARGUMENT as usize);
-    let landing = machine.cache.landing(&mut machine.world, ip).expect("what comes next can be translated");
+extern "C" fn on_lookup_miss(context: *mut u8) -> u64 {
+    let machine = machine_of(context);
+    let ip = machine.context.get(switch::ARGUMENT as usize);
+    let landing = machine.cache.landing(&mut machine.env, ip).expect("what comes next can be translated");
     let entry = machine.cache.config().lookup_entry(ip);
-    machine.area.set(entry as usize, landing.checked);
+    machine.context.set(entry as usize, landing.checked);
     landing.entry
 }
 
-extern "C" fn on_return_miss(area: *mut u8) -> u64 {
-    let machine = machine_of(area);
-    let ip = machine.area.get(area::RETURN_IP as usize);
-    let landing = machine.cache.returning(&mut machine.world, ip).expect("what comes next can be translated");
+extern "C" fn on_return_miss(context: *mut u8) -> u64 {
+    let machine = machine_of(context);
+    let ip = machine.context.get(context::RETURN_IP as usize);
+    let landing = machine.cache.returning(&mut machine.env, ip).expect("what comes next can be translated");
     let config = *machine.cache.config();
-    machine.area.set(config.return_entry(ip) as usize, landing.checked);
+    machine.context.set(config.return_entry(ip) as usize, landing.checked);
     let (at, tag) = config.return_tag(ip);
-    machine.area.set_half(at as usize, tag);
+    machine.context.set_half(at as usize, tag);
     landing.entry
 }
 
-extern "C" fn on_count(area: *mut u8) {
-    let machine = machine_of(area);
+extern "C" fn on_count(context: *mut u8) {
+    let machine = machine_of(context);
     let config = *machine.cache.config();
-    // SAFETY: this is the area of the calling thread, laid out by this configuration.
-    let hotter = unsafe { settle(area, &config, &mut machine.world) };
-    if let Some(hotter) = hotter {
-        machine.cache.heat(&mut machine.world, hotter);
-        machine.heats += 1;
+    // SAFETY: this is the context of the calling thread, laid out by this configuration.
+    let retranslation = unsafe { settle(context, &config, &mut machine.env) };
+    if let Some(retranslation) = retranslation {
+        machine.cache.retranslate(&mut machine.env, retranslation);
+        machine.retranslations += 1;
     }
 }
 

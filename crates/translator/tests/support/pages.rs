@@ -1,11 +1,11 @@
 //! The table of pages of a machine in tests.
 
-use super::{World, class_of};
+use super::{TestEnv, class_of};
 use numalens_isa::Kind;
 use numalens_translator::count::{LINE, Pages, Run};
 use numalens_translator::{PageEntry, Shape};
 
-impl Pages for World {
+impl Pages for TestEnv {
     fn entry(&mut self, run: &Run) -> Option<PageEntry> {
         self.cold_runs += 1;
         let page = run.address >> 12;

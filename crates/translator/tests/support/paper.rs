@@ -1,6 +1,6 @@
 //! A world on paper: code is translated for addresses that nothing is mapped at, and read, not run.
 
-use numalens_translator::{Cache, Changes, Config, Env, Group, Room, Scheme, Shadow, Site, SiteId, Stretch};
+use numalens_translator::{Cache, Changes, Config, Env, Group, Room, Scheme, Segment, Shadow, Site, SiteId};
 
 pub const HOT: u64 = 0x1000_0000;
 pub const COLD: u64 = 0x3000_0000;
@@ -11,7 +11,7 @@ pub struct Paper {
     pub base: u64,
     pub changes: Changes,
     pub sites: Vec<Site>,
-    pub stretches: Vec<Stretch>,
+    pub segments: Vec<Segment>,
     pub hot: Vec<u8>,
     pub cold: Vec<u8>,
 }
@@ -23,7 +23,7 @@ impl Paper {
             base,
             changes: Changes::Never,
             sites: Vec::new(),
-            stretches: Vec::new(),
+            segments: Vec::new(),
             hot: Vec::new(),
             cold: Vec::new(),
         }
@@ -51,8 +51,8 @@ impl Env for Paper {
         if group.members == 1 { group.first } else { self.new_site(&self.sites[group.first.0 as usize].clone()) }
     }
 
-    fn new_stretch(&mut self, stretch: &Stretch) {
-        self.stretches.push(*stretch);
+    fn new_segment(&mut self, segment: &Segment) {
+        self.segments.push(*segment);
     }
 
     fn room(&mut self, _: u64) -> Option<Room> {
@@ -84,12 +84,12 @@ pub const CONFIG: Config = Config {
     side_exits: 4,
     flags_dead_at_calls: true,
     own_processor: false,
-    scheme: Scheme::Stays,
+    scheme: Scheme::LastPage,
     each: false,
     most_sites: 1 << 20,
-    stays: 0x1000_0000,
-    passes: 0x1800_0000,
+    last_pages: 0x1000_0000,
+    executions: 0x1800_0000,
     touched: 0x40_0000,
-    tallies: -0x5000_0000,
-    tally_pages: 1 << 18,
+    direct: -0x5000_0000,
+    direct_pages: 1 << 18,
 };

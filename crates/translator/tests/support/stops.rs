@@ -2,7 +2,7 @@
 
 use super::{Machine, Registers, switch};
 use libc::{REG_EFL, REG_RIP};
-use numalens_translator::{Position, area};
+use numalens_translator::{Position, context};
 use std::sync::Once;
 
 /// What a handler sees.
@@ -10,7 +10,7 @@ use std::sync::Once;
 pub struct Stop {
     pub rip: u64,
     pub general: [u64; 16],
-    /// `area::SPILL` and `area::REGISTERS`.
+    /// `context::SPILL` and `context::REGISTERS`.
     pub spill: [u64; 16],
     pub saved: [u64; 16],
 }
@@ -39,10 +39,10 @@ const ORDER: [i32; 16] = [
 pub const CAPACITY: usize = 1 << 16;
 
 fn machine() -> &'static mut Machine {
-    let area: *mut u8;
-    // SAFETY: the handlers run only while code under test does, with GS at the area.
-    unsafe { std::arch::asm!("mov {}, gs:[0]", out(reg) area, options(nostack, readonly)) };
-    super::machine_of(area)
+    let context: *mut u8;
+    // SAFETY: the handlers run only while code under test does, with GS at the context.
+    unsafe { std::arch::asm!("mov {}, gs:[0]", out(reg) context, options(nostack, readonly)) };
+    super::machine_of(context)
 }
 
 /// What a handler does at a stop, besides noting it.
@@ -55,18 +55,18 @@ pub enum Act {
 }
 
 /// Returns what is to be done.
-fn note(context: &libc::ucontext_t) -> Option<Act> {
+fn note(ucontext: &libc::ucontext_t) -> Option<Act> {
     let machine = machine();
-    let registers = &context.uc_mcontext.gregs;
-    let slots = |offset: u32| std::array::from_fn(|number| machine.area.get(offset as usize + 8 * number));
+    let registers = &ucontext.uc_mcontext.gregs;
+    let slots = |offset: u32| std::array::from_fn(|number| machine.context.get(offset as usize + 8 * number));
     let stop = Stop {
         rip: registers[REG_RIP as usize] as u64,
         general: ORDER.map(|register| registers[register as usize] as u64),
-        spill: slots(area::SPILL),
-        saved: slots(area::REGISTERS),
+        spill: slots(context::SPILL),
+        saved: slots(context::REGISTERS),
     };
     let within = |start: u64, size: usize| (start..start + size as u64).contains(&stop.rip);
-    let arena = &machine.world.arena;
+    let arena = &machine.env.arena;
     if within(machine.program.address(), super::PROGRAM) || within(arena.address(), super::ARENA) {
         assert!(machine.trace.len() < CAPACITY, "the trace is full");
         machine.trace.push(stop);
@@ -76,26 +76,26 @@ fn note(context: &libc::ucontext_t) -> Option<Act> {
     None
 }
 
-fn finish(context: &mut libc::ucontext_t) {
-    context.uc_mcontext.gregs[REG_RIP as usize] = switch::finish as *const () as i64;
-    context.uc_mcontext.gregs[REG_EFL as usize] = 2;
+fn finish(ucontext: &mut libc::ucontext_t) {
+    ucontext.uc_mcontext.gregs[REG_RIP as usize] = switch::finish as *const () as i64;
+    ucontext.uc_mcontext.gregs[REG_EFL as usize] = 2;
 }
 
-extern "C" fn on_step(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn on_step(_: i32, _: *mut libc::siginfo_t, ucontext: *mut libc::c_void) {
     // SAFETY: the kernel's third argument under SA_SIGINFO.
-    let context: &mut libc::ucontext_t = unsafe { &mut *context.cast() };
-    match note(context) {
-        Some(Act::Finish) => finish(context),
+    let ucontext: &mut libc::ucontext_t = unsafe { &mut *ucontext.cast() };
+    match note(ucontext) {
+        Some(Act::Finish) => finish(ucontext),
         Some(Act::GiveUp) => machine().give_up_translations(),
         None => {}
     }
 }
 
-extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, context: *mut libc::c_void) {
+extern "C" fn on_fault(_: i32, _: *mut libc::siginfo_t, ucontext: *mut libc::c_void) {
     // SAFETY: the kernel's third argument under SA_SIGINFO.
-    let context: &mut libc::ucontext_t = unsafe { &mut *context.cast() };
-    note(context);
-    finish(context);
+    let ucontext: &mut libc::ucontext_t = unsafe { &mut *ucontext.cast() };
+    note(ucontext);
+    finish(ucontext);
 }
 
 /// Installs the handlers, and a stack for them in this thread, as rsp may be anything.
@@ -110,7 +110,8 @@ pub fn prepare() {
         let handlers =
             [(libc::SIGTRAP, on_step as *const () as usize), (libc::SIGSEGV, on_fault as *const () as usize)];
         for (signal, handler) in handlers {
-            // SAFETY: a zeroed action is valid; the handlers touch only memory that is mapped and the machine that runs.
+            // SAFETY: a zeroed action is valid; the handlers touch only memory that is mapped and the machine that
+            // runs.
             unsafe {
                 let mut action: libc::sigaction = std::mem::zeroed();
                 action.sa_sigaction = handler;

@@ -1,20 +1,21 @@
 //! Between the test and the code under test: one side's registers out, the other's in.
 //!
-//! The program's registers stand in the area: general ones and flags where the translator's layout has them, vector ones in an image of
-//! `xsave`. The same code enters and leaves native and translated code, so that both start and end alike.
+//! The program's registers stand in the context: general ones and flags where the translator's layout has them, vector
+//! ones in an image of `xsave`. The same code enters and leaves native and translated code, so that both start and end
+//! alike.
 
-use numalens_translator::area;
+use numalens_translator::context;
 use std::arch::global_asm;
 
-/// In the owner's part of the area.
-pub const MACHINE: u32 = area::OWNER;
+/// In the owner's part of the context.
+pub const MACHINE: u32 = context::OWNER;
 /// Where [`enter`] goes.
-pub const NEXT: u32 = area::OWNER + 0x08;
-const HOST_STACK: u32 = area::OWNER + 0x10;
+pub const NEXT: u32 = context::OWNER + 0x08;
+const HOST_STACK: u32 = context::OWNER + 0x10;
 /// What the code under test jumps to at its end.
-pub const FINISH: u32 = area::OWNER + 0x18;
+pub const FINISH: u32 = context::OWNER + 0x18;
 /// eax or rax at the time of an exit.
-pub const ARGUMENT: u32 = area::OWNER + 0x20;
+pub const ARGUMENT: u32 = context::OWNER + 0x20;
 /// The image of the vector registers.
 pub const VECTORS: u32 = 0x1000;
 /// The components of `xsave` that the image has: x87, SSE, AVX, AVX-512.
@@ -140,14 +141,14 @@ global_asm!(
         NL_LOAD
         jmp gs:[{back}]
     "#,
-    registers = const area::REGISTERS,
-    flags = const area::FLAGS,
+    registers = const context::REGISTERS,
+    flags = const context::FLAGS,
     host_stack = const HOST_STACK,
     components = const COMPONENTS,
     vectors = const VECTORS,
     next = const NEXT,
     argument = const ARGUMENT,
-    back = const area::COUNT_RETURN,
+    back = const context::COUNT_RETURN,
     on_dispatch = sym super::on_dispatch,
     on_lookup_miss = sym super::on_lookup_miss,
     on_return_miss = sym super::on_return_miss,
@@ -157,7 +158,7 @@ global_asm!(
 unsafe extern "C" {
     /// Runs what NEXT points to with the program's registers, until it jumps to FINISH.
     #[link_name = "nl_enter"]
-    pub fn enter(area: *mut u8);
+    pub fn enter(context: *mut u8);
     #[link_name = "nl_finish"]
     pub fn finish();
     #[link_name = "nl_dispatch"]

@@ -14,12 +14,14 @@ fn is_forked(entry: &DirectoryEntry) -> bool {
         && entry.start_ns.load(Relaxed) != u64::MAX
 }
 
-/// Whether a process has said what it has inherited, which it does first. One that was killed before has counted nothing.
+/// Whether a process has said what it has inherited, which it does first. One that was killed before has counted
+/// nothing.
 fn is_filled(header: &Shared, entry: &DirectoryEntry) -> bool {
     header.words::<ProcessHeader>(0, 1)[0].pages.load(Acquire) != 0 || !is_running(entry.id.load(Relaxed) as i32)
 }
 
-/// A process that was forked and has not been taken in yet: it has not run, or not all is known that its parent had then. Others do not wait for it.
+/// A process that was forked and has not been taken in yet: it has not run, or not all is known that its parent had
+/// then. Others do not wait for it.
 pub(super) struct Forked {
     extent: Extent,
     parent: Extent,
@@ -33,8 +35,8 @@ impl Forked {
         Forked { extent, parent: Extent(entry.parent.load(Relaxed)), found: Instant::now(), orphaned: None }
     }
 
-    /// How far its parent may be read, as it has what was there then. There is no bound by a fork that failed, nor by a child that is stopped, or that its parent,
-    /// killed in the midst of the fork, may not have.
+    /// How far its parent may be read, as it has what was there then. There is no bound by a fork that failed, nor by a
+    /// child that is stopped, or that its parent, killed in the midst of the fork, may not have.
     fn start(&self, file: &SessionFile) -> u64 {
         let is_late = self.found.elapsed() > Duration::from_secs(10)
             || self.orphaned.is_some_and(|since| since.elapsed() > Duration::from_secs(1));
@@ -88,7 +90,7 @@ impl Drain {
         Ok(())
     }
 
-    /// Takes in a forked process, or keeps it for the next look.
+    /// Takes in a forked process, or keeps it for the next poll.
     fn forked_begins(
         &mut self,
         file: &SessionFile,
@@ -127,7 +129,8 @@ impl Drain {
         self.process_begins(file, session, forked.extent, entry, header)
     }
 
-    /// Whether what begins in a process has to wait for one that was forked and is not known yet: of that, or of a program in its parent's place.
+    /// Whether what begins in a process has to wait for one that was forked and is not known yet: of that, or of a
+    /// program in its parent's place.
     fn is_awaited(&self, file: &SessionFile, what: u32, parent: Extent) -> bool {
         let is_program = what == kind::PROCESS;
         let is_so = |forked: &Forked| {
@@ -136,7 +139,8 @@ impl Drain {
         self.forked.iter().any(is_so)
     }
 
-    /// Whether an entry will never be filled: that takes some instructions, in the midst of which a process can be killed. All that began later waits for it.
+    /// Whether an entry will never be filled: that takes some instructions, in the midst of which a process can be
+    /// killed. All that began later waits for it.
     fn was_given_up(&mut self, extent: Extent) -> bool {
         const PATIENCE: Duration = Duration::from_secs(10);
         let since = match self.unfilled {
@@ -177,8 +181,8 @@ impl Drain {
         self.forked.iter().filter(move |forked| forked.parent == process)
     }
 
-    /// What a process's parent had until it began, the child has: takes that in. Whether that is all: not while a thread is kept from telling of a block, or
-    /// from writing down a page, as on a busy host.
+    /// What a process's parent had until it began, the child has: takes that in. Whether that is all: not while a
+    /// thread is kept from telling of a block, or from writing down a page, as on a busy host.
     fn reads_parent(
         &mut self,
         file: &SessionFile,
@@ -237,7 +241,7 @@ impl Drain {
         let said = entry.id.load(Relaxed) as i32;
         let Identity { pid, is_inner } = self.identity(entry);
         if is_inner {
-            self.told.rename(said, pid);
+            self.heap_queue.rename(said, pid);
         }
         let start = entry.start_ns.load(Relaxed);
         let time_ns = session.advance(start);
@@ -268,8 +272,8 @@ impl Drain {
         if let Some(rank) = words.rank.load(Relaxed).checked_sub(1) {
             session.process_ranked(id, rank);
         }
-        let [inherited_sites, inherited_pages, inherited_stretches] =
-            [&words.inherited_sites, &words.inherited_pages, &words.inherited_stretches].map(|word| word.load(Relaxed));
+        let [inherited_sites, inherited_pages, inherited_segments] =
+            [&words.inherited_sites, &words.inherited_pages, &words.inherited_segments].map(|word| word.load(Relaxed));
         self.processes.insert(
             extent,
             Process {
@@ -281,18 +285,18 @@ impl Drain {
                 header,
                 inherited_sites,
                 inherited_pages,
-                inherited_stretches,
+                inherited_segments,
                 sites: Vec::new(),
-                stays: FxHashMap::default(),
+                last_pages: FxHashMap::default(),
                 fetches: Fetches::default(),
                 pages: KnownPages::from_number(inherited_pages.max(1)),
                 forgotten: VecDeque::new(),
                 live_pages: BTreeMap::new(),
                 resting_pages: BTreeMap::new(),
                 known_until: 0,
-                told_accesses: Vec::new(),
-                tenants: FxHashMap::default(),
-                tenants_ended: Default::default(),
+                logged_accesses: Vec::new(),
+                page_owners: FxHashMap::default(),
+                page_owners_ended: Default::default(),
                 released: None,
                 claimed_ns: 0,
                 is_over: false,
@@ -300,17 +304,17 @@ impl Drain {
                 window: Window::default(),
                 bounds: Bounds::default(),
                 used: FxHashMap::default(),
-                told_shares: Vec::new(),
-                shares: Shares::default(),
+                logged_word_counts: Vec::new(),
+                word_counts: WordCounts::default(),
                 gone: Vec::new(),
                 rests: Vec::new(),
                 map_changes: Vec::new(),
                 sites_given: 0,
-                spent: Spent::default(),
-                undecided: Undecided::default(),
+                releasable: Releasable::default(),
+                pending_homes: PendingHomes::default(),
                 stacks: FxHashMap::default(),
                 call_sites: FxHashMap::default(),
-                looks: 0,
+                polls: 0,
                 log_read: 0,
                 log_given_back: 0,
                 log_heard: None,

@@ -6,11 +6,12 @@ use numalens_profile::{LINES_LEFT_OUT, LOOKS};
 /// What was refused a program that wanted the place of the agent's memory for its own.
 const REFUSED: &str = "calls that were refused, as memory of numalens is there";
 
-/// How often all that was told is read in the end before something of it is given up: a second in all.
+/// How often all that was reported is read in the end before something of it is given up: a second in all.
 const LAST_PATIENCE: u32 = 80;
 
 impl Drain {
-    /// Takes in the last of a process that has ended, or whose program was replaced: what it said since this look began as well.
+    /// Takes in the last of a process that has ended, or whose program was replaced: what it said since this poll began
+    /// as well.
     pub(super) fn finish(
         &mut self,
         file: &SessionFile,
@@ -22,7 +23,7 @@ impl Drain {
             (process.last, process.is_over) = (true, true);
         }
         self.read_heap_whole();
-        // Some have begun since the look did.
+        // Some have begun since the poll did.
         for (thread, Thread { tid, id, .. }) in self.threads.iter().filter(|(_, thread)| thread.process == extent) {
             if let Some(end) = file.end_of(*thread) {
                 session.thread_will_end(*tid, *id, end);
@@ -32,10 +33,11 @@ impl Drain {
         let now = session.now_ns();
         for number in 0..self.threads.len() {
             if self.threads[number].1.process == extent && !self.threads[number].1.ended {
-                self.count_thread(file, session, number, now, Look::Last)?;
-                // Pages that it has from processes before it, whose records were begun a moment later by the clock, which is set anew at times.
+                self.count_thread(file, session, number, now, Poll::Last)?;
+                // Pages that it has from processes before it, whose records were begun a moment later by the clock,
+                // which is set again at times.
                 if self.threads[number].1.waits && self.read_ancestors(file, session, extent)? {
-                    self.count_thread(file, session, number, now, Look::Last)?;
+                    self.count_thread(file, session, number, now, Poll::Last)?;
                 }
                 let (_, thread) = &mut self.threads[number];
                 thread.ended = true;
@@ -44,7 +46,7 @@ impl Drain {
             }
         }
         self.share_all(file, session, extent)?;
-        self.tell_all_lines(file, session, extent)?;
+        self.report_all_lines(file, session, extent)?;
         if let Some(process) = self.processes.get_mut(&extent) {
             process.ended = true;
             discard_process(file, extent);
@@ -66,7 +68,8 @@ impl Drain {
         }
     }
 
-    /// Whether a thread that has an end will not go on: a child that borrows its parent's memory has one while it calls exec, which may fail.
+    /// Whether a thread that has an end will not go on: a child that borrows its parent's memory has one while it calls
+    /// exec, which may fail.
     pub(super) fn is_over(&self, file: &SessionFile, thread: Extent) -> bool {
         let Some(entry) = file.entry(thread).filter(|entry| entry.end.load(Relaxed) == end::EXEC) else { return true };
         let pid = entry.id.load(Relaxed) as i32;
@@ -98,7 +101,8 @@ impl Drain {
         let Some(entry) = file.entry(extent) else { return };
         let word = entry.end.load(Acquire);
         let gone = !std::path::Path::new(&format!("/proc/{}", process.pid)).exists();
-        // An exec is known by the process that follows; when none does, the process goes on unobserved until it is gone.
+        // An exec is known by the process that follows; when none does, the process goes on unobserved until it is
+        // gone.
         if word & 0xff != end::EXIT && !gone {
             return;
         }
@@ -113,16 +117,17 @@ impl Drain {
         }
         // One that was killed could not do it.
         file.slots().free(entry.slot.load(Relaxed), extent);
-        // Whose words its threads have counted depends on the last blocks that it told of, which may have come after this look has read them.
-        if session.tells_every_object() {
+        // Whose words its threads have counted depends on the last blocks that it reported, which may have come after
+        // this poll has read them.
+        if session.records_every_object() {
             let is_known = if time == 0 { process.was_gone || is_last } else { time <= until };
             process.was_gone |= gone;
             if !is_known {
                 return;
             }
         }
-        // Threads have begun, or gone on in another place, since this look began: on a busy host all of a process happens in one look. Those behind an
-        // entry that is not filled yet are known the next time.
+        // Threads have begun, or gone on in another place, since this poll began: on a busy host all of a process
+        // happens in one poll. Those behind an entry that is not filled yet are known the next time.
         let _ = self.find_new(file, session, is_last);
         // Its last records may stand behind one that another process's thread is filling.
         if !self.read_heap_whole() && !is_last || self.has_new(file, extent) {
@@ -140,7 +145,7 @@ impl Drain {
     pub fn first_ended(&mut self, file: &SessionFile, session: &mut Session, pid: i32, end: String) -> io::Result<()> {
         // Nobody comes again to see what threads of others are kept from filling.
         self.read_heap_patiently(LAST_PATIENCE);
-        self.look_until(file, session, Look::Last)?;
+        self.poll_until(file, session, Poll::Last)?;
         session.ended(pid, end.clone());
         let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
         let last: Vec<Extent> = last.map(|(&extent, _)| extent).collect();
@@ -152,26 +157,26 @@ impl Drain {
         // Whatever still runs is not looked at again.
         let now = session.now_ns();
         for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
-            self.count_thread(file, session, number, now, Look::Cut)?;
+            self.count_thread(file, session, number, now, Poll::Cut)?;
         }
         let running: Vec<Extent> =
             self.processes.iter().filter(|(_, process)| !process.ended).map(|(&extent, _)| extent).collect();
         for extent in running {
             self.share_all(file, session, extent)?;
-            self.tell_all_lines(file, session, extent)?;
+            self.report_all_lines(file, session, extent)?;
         }
         self.share_out(session);
         self.divide(session);
         Ok(())
     }
 
-    /// Tells what is left of a process's cache lines.
-    fn tell_all_lines(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
+    /// Reports what is left of a process's cache lines.
+    fn report_all_lines(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
         if file.header().lines.load(Relaxed) == 0 {
             return Ok(());
         }
-        self.tell_lines(file, session, extent, 0..exact::MOST_LINE_PAGES)?;
-        self.tell_communication(file, session, extent)
+        self.report_lines(file, session, extent, 0..exact::MOST_LINE_PAGES)?;
+        self.report_communication(file, session, extent)
     }
 
     /// Says in `meta` what was not seen.
@@ -180,7 +185,7 @@ impl Drain {
         if marks > exact::MOST_MARKS {
             meta.losses.insert("marks of phases".to_owned(), u64::from(marks - exact::MOST_MARKS));
         }
-        meta.extra.insert(LOOKS.to_owned(), self.look_times.clone().into());
+        meta.extra.insert(LOOKS.to_owned(), self.poll_times.clone().into());
         meta.unobserved.clone_from(&self.unobserved);
         let lines_left_out = |process: &&Process| {
             let header = &process.header.words::<ProcessHeader>(0, 1)[0];
@@ -234,8 +239,9 @@ pub(in crate::exact) fn execed(file: &SessionFile, extent: Extent) -> bool {
     file.entry(extent).is_some_and(|entry| entry.end.load(Acquire) & 0xff == end::EXEC)
 }
 
-/// How far to read what is said of a process until `until`: when it has called exec, what comes later is of the next program in it, whose beginning may not
-/// have been read yet. To be asked after all has been read that is to be sorted by it.
+/// How far to read what is said of a process until `until`: when it has called exec, what comes later is of the next
+/// program in it, whose beginning may not have been read yet. To be asked after all has been read that is to be sorted
+/// by it.
 pub(super) fn of_its_program(file: &SessionFile, extent: Extent, until: u64) -> u64 {
     if execed(file, extent) { file.end_of(extent).map_or(until, |end| end.min(until)) } else { until }
 }

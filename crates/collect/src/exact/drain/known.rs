@@ -1,6 +1,6 @@
 //! What the numbers in threads' tables refer to.
 
-use super::super::tallies::Place;
+use super::super::direct::Place;
 use super::super::totals::Lookup;
 use super::*;
 
@@ -17,21 +17,22 @@ impl Lookup for Known<'_> {
         self.drain.row(self.process, number)
     }
 
-    fn stay(&self, number: u32) -> Option<Stay> {
-        self.drain.stay(self.process, number)
+    fn last_page(&self, number: u32) -> Option<LastPageSlot> {
+        self.drain.last_page(self.process, number)
     }
 
     fn is_on(&self, address: u64, offset: u64) {
-        self.drain.watch.borrow_mut().stays(self.of, address, self.thread, offset);
+        self.drain.sampler.borrow_mut().last_pages(self.of, address, self.thread, offset);
     }
 
-    fn tallies(&self, place: Place) {
-        self.drain.watch.borrow_mut().tallies(self.of, place);
+    fn direct(&self, place: Place) {
+        self.drain.sampler.borrow_mut().direct(self.of, place);
     }
 }
 
 impl Drain {
-    /// The extents of a process's threads, ended ones too, and which threads these are. One that went on in another place has several.
+    /// The extents of a process's threads, ended ones too, and which threads these are. One that went on in another
+    /// place has several.
     pub(in crate::exact) fn threads_of(&self, process: Extent) -> Vec<(Extent, ThreadId)> {
         let of = self.threads.iter().filter(|(_, thread)| thread.process == process);
         of.map(|(extent, thread)| (*extent, thread.id)).collect()
@@ -83,10 +84,10 @@ impl Drain {
         }
     }
 
-    fn stay(&self, process: &Process, number: u32) -> Option<Stay> {
-        match process.stays.get(&number) {
-            Some(&stay) => Some(stay),
-            None => self.stay(self.processes.get(&process.parent?)?, number),
+    fn last_page(&self, process: &Process, number: u32) -> Option<LastPageSlot> {
+        match process.last_pages.get(&number) {
+            Some(&last_page) => Some(last_page),
+            None => self.last_page(self.processes.get(&process.parent?)?, number),
         }
     }
 }

@@ -7,8 +7,8 @@ use crate::exact::file::ThreadPlace;
 const MUCH: u64 = 256 << 10;
 
 impl Process {
-    /// Gives back the memory of what was read. Only call stacks are looked at later, by the records of pages that have them: those pages had their numbers
-    /// when the stacks were told, and a stack that was looked at once is known.
+    /// Gives back the memory of what was read. Only call stacks are looked at later, by the records of pages that have
+    /// them: those pages had their numbers when the stacks were logged, and a stack that was looked at once is known.
     pub(super) fn give_back_log(&mut self, file: &SessionFile, extent: Extent) {
         let known = self.inherited_pages.max(1) + self.pages.given();
         if let Some((heard, _)) = self.log_heard.take_if(|&mut (_, pages)| known >= pages) {
@@ -30,8 +30,9 @@ fn is_record(at: usize, length: usize, bytes: usize) -> bool {
     length >= size_of::<LogHeader>() && length.is_multiple_of(8) && at + length <= bytes
 }
 
-/// Sites that had been given before the first change of the memory map that the log tells from a place on: those behind it lie in another map than that which is
-/// known. `unknown`, where a record is still being written that may be such a change.
+/// Sites that had been given before the first change of the memory map that the log tells from a place on: those behind
+/// it lie in another map than that which is known. `unknown`, where a record is still being written that may be such a
+/// change.
 fn sites_ahead(log: &Shared, mut at: usize, bytes: usize, unknown: u32) -> u32 {
     while at + size_of::<LogHeader>() <= bytes {
         let header = &log.words::<LogHeader>(at, 1)[0];
@@ -86,14 +87,14 @@ impl Drain {
             if what == log::ACCESS
                 && let &[site, thread, address, count, page] = words.as_slice()
             {
-                process.told_accesses.push(ToldAccess { time, words: [site, thread, address, count, page] });
+                process.logged_accesses.push(LoggedAccess { time, words: [site, thread, address, count, page] });
             }
             if what == log::SHARE
                 && let &[thread, address, reads, writes, page] = words.as_slice()
             {
                 let thread = Extent(thread as u32);
                 let counts = [reads, writes];
-                process.told_shares.push(ToldShare { time, thread, address, counts, page: page as u32 });
+                process.logged_word_counts.push(LoggedWordCounts { time, thread, address, counts, page: page as u32 });
             }
             self.understand(session, process, what, time, &words);
             process.log_read += length as u64;
@@ -134,9 +135,9 @@ impl Drain {
             (log::UNMAPPED | log::GONE, &[start, end, ..]) => {
                 process.gone.push((time, Page(start >> 12)..Page(end.div_ceil(4096))));
             }
-            (log::ANEW, &[start, end, ..]) => process.rests.push((time, Page(start >> 12)..Page(end >> 12))),
+            (log::NEXT_GENERATION, &[start, end, ..]) => process.rests.push((time, Page(start >> 12)..Page(end >> 12))),
             (log::EARLY, &[number, site, thread, ..]) => {
-                process.undecided.early(number as u32, site as u32, Extent(thread as u32));
+                process.pending_homes.early(number as u32, site as u32, Extent(thread as u32));
             }
             (log::MARK, &[request, thread, ..]) => {
                 let request = u32::try_from(request).ok().and_then(Request::from_number);

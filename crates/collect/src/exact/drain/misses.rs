@@ -1,8 +1,9 @@
 //! Accesses that missed the private caches of threads.
 //!
-//! They are told as accesses are, by site and by page. In a recording that is paused, a miss belongs to the part that its access belongs to. The
-//! two are counted one after the other, and a thread that runs on may be read in between: so of a site that has told *n* accesses no more than
-//! *n* misses are told, and pages follow sites ([`super::pauses`]).
+//! They are reported as accesses are, by site and by page. In a recording that is paused, a miss belongs to the part
+//! that its access belongs to. The two are counted one after the other, and a thread that runs on may be read in
+//! between: so of a site that has reported *n* accesses no more than *n* misses are reported, and pages follow sites
+//! ([`super::pauses`]).
 
 use super::page_counts::{GrownPage, fill_up, sum};
 use super::pauses::Balance;
@@ -32,7 +33,7 @@ impl Misses {
 }
 
 impl Drain {
-    /// Tells those accesses of a thread that missed its cache. Its accesses have been told.
+    /// Reports those accesses of a thread that missed its cache. Its accesses have been reported.
     pub(super) fn count_misses(
         &self,
         session: &mut Session,
@@ -41,9 +42,9 @@ impl Drain {
         mut sites: Vec<(u64, u64)>,
         pages: FxHashMap<u64, [u64; 2]>,
     ) {
-        let told = session.is_counting();
+        let reported = session.is_counting();
         let misses = &mut thread.misses;
-        if told && session.was_ever_paused() {
+        if reported && session.was_ever_paused() {
             for (at, count) in &mut sites {
                 let of = |map: &FxHashMap<u64, u64>| map.get(at).copied().unwrap_or(0);
                 *count = (*count).min(of(&thread.sites) - of(&thread.left_out) + of(&misses.left_out));
@@ -56,13 +57,13 @@ impl Drain {
             let writes = if counted.reads != 0 { 0 } else { counted.writes };
             missed.push((at, CountedSite { writes, ..*counted }));
         });
-        if told && counting.look.balances(thread.waits) {
-            let missing = misses.balance.end(counting.look, &mut missed, sum(&grown_pages));
+        if reported && counting.poll.balances(thread.waits) {
+            let missing = misses.balance.end(counting.poll, &mut missed, sum(&grown_pages));
             fill_up(&mut grown_pages, missing, &misses.pages);
         }
         for (at, missed) in missed {
-            misses.balance.site(told, [missed.reads, missed.writes]);
-            if told {
+            misses.balance.site(reported, [missed.reads, missed.writes]);
+            if reported {
                 session.count_site(Of::Misses, &missed);
             } else {
                 *misses.left_out.entry(at).or_default() += missed.reads + missed.writes;
@@ -75,9 +76,9 @@ impl Drain {
             };
             let before = misses.pages.entry(number.into()).or_default();
             let [reads, writes] = [0, 1].map(|kind| {
-                let (told, too_early) = misses.balance.page(counting.strict, kind, more[kind]);
+                let (reported, too_early) = misses.balance.page(counting.strict, kind, more[kind]);
                 before[kind] -= too_early;
-                told
+                reported
             });
             if (reads, writes) != (0, 0) {
                 let (process, node, time_ns) = (counting.lookup.process.id, counting.node, counting.time_ns);

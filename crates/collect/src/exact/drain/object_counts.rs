@@ -7,31 +7,33 @@
 //!   the program            malloc touches the page, returns, writes to the block ...
 //! ```
 //!
-//! So what a running thread has counted is attributed in a later look, when all is known that came before it: the page is the block's by then, and not its
-//! mapping's. That is the next one, unless what was told of blocks could not be read so far: somebody was kept from filling a record.
+//! So what a running thread has counted is attributed in a later poll, when all is known that came before it: the page
+//! is the block's by then, and not its mapping's. That is the next one, unless what was reported of blocks could not be
+//! read so far: somebody was kept from filling a record.
 
 use super::{Drain, Process, Thread};
-use crate::exact::division::{Bound, Part, SharedCounts};
+use crate::exact::attribution::{Bound, Part, SharedCounts};
 use crate::exact::known_pages::{Around, KnownPage};
-use crate::exact::tenants::Had;
+use crate::exact::page_owners::Had;
 use crate::sample::session::{CountedObject, Owner, PageClass, Session, Who};
 use numalens_event::exact::Extent;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// So many looks after a page has gone, of those after which no counts of looks before have to wait, all its counts are known: counts of pages that came and went
-/// between two looks may be found by the next one only, and are attributed by the one after it.
-pub const LOOKS_BEHIND: usize = 4;
+/// So many polls after a page has gone, of those after which no counts of polls before have to wait, all its counts are
+/// known: counts of pages that came and went between two polls may be found by the next one only, and are attributed by
+/// the one after it.
+pub const POLLS_BEHIND: usize = 4;
 /// By how much the clocks of agents, library and collector may differ.
 const CLOCKS_DIFFER_NS: u64 = 200_000;
 
-/// What a thread has counted of a page since the look before.
+/// What a thread has counted of a page since the poll before.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CountedPage {
     pub number: u32,
-    /// Which look has found it.
-    pub look: u64,
+    /// Which poll has found it.
+    pub poll: u64,
     /// It was counted after the one, and until the other.
     pub since_ns: u64,
     pub until_ns: u64,
@@ -43,7 +45,7 @@ pub(super) struct CountedPage {
     pub writes: u64,
 }
 
-/// Whose all counts of a page between two looks are.
+/// Whose all counts of a page between two polls are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Whose {
     One(ObjectId),
@@ -52,8 +54,9 @@ pub(super) enum Whose {
     Several,
 }
 
-/// The same, of a page of which is known whose it was and who has had it meanwhile, where that was written down. One who alone has ever had it
-/// has not all that was counted while it went or came: small blocks that nobody tells of were there before or after.
+/// The same, of a page of which is known whose it was and who has had it meanwhile, where that was written down. One
+/// who alone has ever had it has not all that was counted while it went or came: small blocks that nobody tells of were
+/// there before or after.
 pub(super) fn whose(owner: Owner, had: Option<&Had>) -> Whose {
     match (owner, had) {
         (Owner::One(object), None) | (_, Some(&Had::By(object))) => Whose::One(object),
@@ -70,19 +73,19 @@ struct Uncertain {
 }
 
 impl Drain {
-    /// A look begins.
-    pub(super) fn begin_look(&mut self, now_ns: u64) {
-        self.looks += 1;
-        let [_, before, last] = self.looks_began_ns;
-        self.looks_began_ns = [before, last, now_ns];
+    /// A poll begins.
+    pub(super) fn begin_poll(&mut self, now_ns: u64) {
+        self.polls += 1;
+        let [_, before, last] = self.polls_began_ns;
+        self.polls_began_ns = [before, last, now_ns];
         if self.has_older_counts {
             return;
         }
         for process in self.processes.values_mut() {
             process.undivided_ns = before.saturating_sub(CLOCKS_DIFFER_NS);
-            process.tenants_ended.rotate_left(1);
-            for number in process.tenants_ended.last_mut().map(std::mem::take).unwrap_or_default() {
-                process.tenants.remove(&number);
+            process.page_owners_ended.rotate_left(1);
+            for number in process.page_owners_ended.last_mut().map(std::mem::take).unwrap_or_default() {
+                process.page_owners.remove(&number);
                 process.used.remove(&number);
             }
         }
@@ -90,8 +93,8 @@ impl Drain {
 
     /// Threads have been looked at.
     pub(super) fn see_what_waits(&mut self) {
-        let is_older = |counted: &CountedPage| counted.look < self.looks;
-        // In order of looks.
+        let is_older = |counted: &CountedPage| counted.poll < self.polls;
+        // In order of polls.
         let first = |thread: &Thread| thread.counted.first().is_some_and(is_older);
         self.has_older_counts = self.threads.iter().any(|(_, thread)| first(thread));
     }
@@ -100,7 +103,7 @@ impl Drain {
     pub(super) fn had(&self, process: &Process, number: u32, since_ns: u64, until_ns: u64) -> Option<Had> {
         let (from, to) = (since_ns.saturating_sub(CLOCKS_DIFFER_NS), until_ns + CLOCKS_DIFFER_NS);
         if number >= process.inherited_pages.max(1) {
-            return Some(process.tenants.get(&number)?.had(from, to));
+            return Some(process.page_owners.get(&number)?.had(from, to));
         }
         // What a forked process does with its blocks says nothing of its parent's, and the other way round.
         match self.had(self.processes.get(&process.parent?)?, number, 0, until_ns)? {
@@ -118,7 +121,7 @@ impl Drain {
         counted: impl IntoIterator<Item = CountedPage>,
     ) {
         for counted in counted {
-            let CountedPage { number, look, since_ns, until_ns, time_ns, class, reads, writes } = counted;
+            let CountedPage { number, poll, since_ns, until_ns, time_ns, class, reads, writes } = counted;
             let Some(known @ &KnownPage { page, owner, around, .. }) = self.known_page(process, number) else {
                 continue;
             };
@@ -136,7 +139,7 @@ impl Drain {
             let counts = [reads, writes];
             let of_the_allocator = known.of_the_allocator(thread.tid, counts);
             if let Some(object) = one {
-                // No access that is looked at can tell what the allocator does before the block is known.
+                // No sampled access can tell what the allocator does before the block is known.
                 let own = [0, 1].map(|kind| counts[kind] - of_the_allocator[kind]);
                 let shared = session.objects_that_share(process.id);
                 for (object, counts) in
@@ -158,19 +161,29 @@ impl Drain {
                 }
                 continue;
             }
-            let mut tenants = match had {
+            let mut page_owners = match had {
                 Some(Had::Between(objects)) => objects,
                 _ => Vec::new(),
             };
             let Around { rest, has_variables: open } = around(session);
             if let Some(rest) = rest {
-                tenants.push(session.stack_instead(is_of, page, rest, Some(thread.id), until_ns));
-                tenants.sort_unstable();
-                tenants.dedup();
+                page_owners.push(session.stack_instead(is_of, page, rest, Some(thread.id), until_ns));
+                page_owners.sort_unstable();
+                page_owners.dedup();
             }
             let drawable = false;
-            let counted =
-                SharedCounts { page: number, who, look, since_ns, until_ns, time_ns, counts, tenants, open, drawable };
+            let counted = SharedCounts {
+                page: number,
+                who,
+                poll,
+                since_ns,
+                until_ns,
+                time_ns,
+                counts,
+                page_owners,
+                open,
+                drawable,
+            };
             thread.shared.push(counted);
         }
     }
@@ -183,17 +196,17 @@ impl Drain {
         for (object, untold) in untold {
             process.bounds.add(&[object], Bound { untold, ..Bound::default() });
         }
-        let watch = self.watch.get_mut();
+        let sampler = self.sampler.get_mut();
         for mut counted in shared {
-            let look = counted.look;
+            let poll = counted.poll;
             let more = counted.counts[0] + counted.counts[1];
             let used = process.used.entry(counted.page).or_default();
             *used = match *used {
-                (of, now, before) if of >= look => (of, now + more, before),
-                (of, now, _) if of + 1 == look => (look, more, now),
-                _ => (look, more, 0),
+                (of, now, before) if of >= poll => (of, now + more, before),
+                (of, now, _) if of + 1 == poll => (poll, more, now),
+                _ => (poll, more, 0),
             };
-            counted.drawable = watch.was_drawable(used.2, more);
+            counted.drawable = sampler.was_drawable(used.2, more);
             process.window.count(counted);
         }
     }
@@ -205,8 +218,8 @@ impl Drain {
         }
     }
 
-    /// Divides the counts of pages that several objects share among these, as far as accesses that were looked at tell. What they do not tell
-    /// of stands for itself.
+    /// Divides the counts of pages that several objects share among these, as far as sampled accesses tell. What they
+    /// do not tell of stands for itself.
     pub fn divide(&mut self, session: &mut Session) {
         let mut extents: Vec<Extent> = self.processes.keys().copied().collect();
         extents.sort_unstable();
@@ -243,16 +256,17 @@ impl Process {
         session.since_start(self.known_until).saturating_sub(CLOCKS_DIFFER_NS)
     }
 
-    /// Who alone has had a page of a process that is over: nothing was allocated any more after it went, as programs give back all they have before they end.
+    /// Who alone has had a page of a process that is over: nothing was allocated any more after it went, as programs
+    /// give back all they have before they end.
     fn last_one_of(&self, number: u32, since_ns: u64) -> Option<ObjectId> {
-        let tenants = self.tenants.get(&number).filter(|_| self.is_over)?;
-        let last = tenants.alone_until(since_ns.saturating_sub(CLOCKS_DIFFER_NS));
+        let page_owners = self.page_owners.get(&number).filter(|_| self.is_over)?;
+        let last = page_owners.alone_until(since_ns.saturating_sub(CLOCKS_DIFFER_NS));
         last.filter(|&(_, gone_ns)| self.claimed_ns <= gone_ns).map(|(object, _)| object)
     }
 
     fn divide(&mut self, session: &mut Session) {
         let process = self.id;
-        self.window.divide(&mut self.bounds, |part| {
+        self.window.attribute(&mut self.bounds, |part| {
             let object = part.object.unwrap_or_else(|| session.objects_that_share(process));
             let Part { who, time_ns, counts, samples, .. } = part;
             session.count_object(&CountedObject { process, who, time_ns, object, counts, samples });

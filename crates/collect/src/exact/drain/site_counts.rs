@@ -1,16 +1,17 @@
-//! Counters of sites, of accesses and of misses alike, since the look before.
+//! Counters of sites, of accesses and of misses alike, since the poll before.
 
 use super::known::Known;
-use super::{Drain, Look};
+use super::{Drain, Poll};
 use crate::exact::pages;
+use crate::exact::pending_homes::is_pending;
 use crate::exact::totals::{IN_FLIGHT_OF_SITE, grown};
-use crate::exact::undecided::is_undecided;
 use crate::sample::session::CountedSite;
 use numalens_event::exact::{Extent, ProcessHeader, site};
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;
 
-/// Accesses of a site in a thread, to pages of one class, from which on its code is worth to be translated with more effort.
+/// Accesses of a site in a thread, to pages of one class, from which on its code is worth to be translated with more
+/// effort.
 const MANY: u64 = 1 << 17;
 
 /// What is looked at, and how.
@@ -22,15 +23,16 @@ pub(super) struct Counting<'a> {
     pub thread: ThreadId,
     pub node: Option<u16>,
     pub time_ns: u64,
-    pub look: Look,
-    /// Passes that a running thread may take back.
+    pub poll: Poll,
+    /// Executions that a running thread may take back.
     pub in_flight: u64,
-    /// Pages are told no more than sites are: parts are left out, or the thread counts no more.
+    /// Pages are reported no more than sites are: parts are left out, or the thread counts no more.
     pub strict: bool,
 }
 
 impl Drain {
-    /// Tells what a thread has counted at sites since the last look, with the place of each in the table: `before` is what it had then.
+    /// Reports what a thread has counted at sites since the last poll, with the place of each in the table: `before` is
+    /// what it had then.
     pub(super) fn count_sites(
         &self,
         counting: &Counting<'_>,
@@ -38,13 +40,13 @@ impl Drain {
         now: Vec<(u64, u64)>,
         mut counted: impl FnMut(u64, &CountedSite),
     ) {
-        let &Counting { header, lookup, classes_log2, extent, thread, node, time_ns, look, in_flight, .. } = counting;
+        let &Counting { header, lookup, classes_log2, extent, thread, node, time_ns, poll, in_flight, .. } = counting;
         let process = lookup.process;
         for (at, count) in now {
-            // One that is new since sites were read: the next look knows it.
+            // One that is new since sites were read: the next poll knows it.
             let number = (at >> classes_log2) as u32;
             let Some((site, flags)) = self.site(process, number) else { continue };
-            let in_flight = if look == Look::Running { in_flight * IN_FLIGHT_OF_SITE } else { 0 };
+            let in_flight = if poll == Poll::Running { in_flight * IN_FLIGHT_OF_SITE } else { 0 };
             let all = before.entry(at).or_default();
             let more = grown(all, count, in_flight);
             let all = *all;
@@ -52,28 +54,28 @@ impl Drain {
                 continue;
             }
             if all >= MANY && all - more < MANY {
-                header.warm(number);
+                header.request_tier_up(number);
             }
-            let mut tell = |home, pinned, more| {
+            let mut report = |home, pinned, more| {
                 let reads = if flags & site::READ != 0 { more } else { 0 };
                 let writes = if flags & site::WRITE != 0 { more } else { 0 };
                 let process = process.id;
                 counted(at, &CountedSite { process, thread, time_ns, node, site, home, pinned, reads, writes });
             };
             let class = (at & ((1 << classes_log2) - 1)) as u32;
-            if !is_undecided(header, class) {
+            if !is_pending(header, class) {
                 let (home, pinned) = pages::meaning(header, class).unwrap_or((None, false));
-                tell(home, pinned, more);
+                report(home, pinned, more);
                 continue;
             }
             // As many as are known of; the others wait.
-            let told = all - more;
-            let known = process.undecided.of(extent, number).get(told as usize..).unwrap_or(&[]);
+            let reported = all - more;
+            let known = process.pending_homes.of(extent, number).get(reported as usize..).unwrap_or(&[]);
             let known = &known[..known.len().min(more as usize)];
-            known.iter().for_each(|placed| tell(placed.home, placed.pinned, 1));
+            known.iter().for_each(|placed| report(placed.home, placed.pinned, 1));
             let waiting = more - known.len() as u64;
-            if look.is_last() && waiting > 0 {
-                tell(None, false, waiting);
+            if poll.is_last() && waiting > 0 {
+                report(None, false, waiting);
             } else if waiting > 0 {
                 *before.entry(at).or_default() -= waiting;
             }

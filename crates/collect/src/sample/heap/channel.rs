@@ -38,9 +38,10 @@ pub struct HeapOptions {
     /// Mean bytes between two recorded large allocations of a thread while there are more than that; it is doubled like
     /// `mean` when these are again more than `large_per_second`.
     pub large_mean: u64,
-    /// Every block is told, and writers wait for room where there is none.
+    /// Every block is reported, and writers wait for room where there is none.
     pub every: bool,
-    /// How long a process waits for [`HeapChannel::acknowledge`] before it exits or replaces itself; `None`: not at all.
+    /// How long a process waits for [`HeapChannel::acknowledge`] before it exits or replaces itself; `None`: not at
+    /// all.
     pub handshake: Option<Duration>,
 }
 
@@ -165,8 +166,8 @@ impl HeapChannel {
         header.magic.store(MAGIC, Ordering::Release);
     }
 
-    /// Variables to set for the program to start. `existing_ld_preload` is the value that it would have had; the program
-    /// sees that one, and neither of these.
+    /// Variables to set for the program to start. `existing_ld_preload` is the value that it would have had; the
+    /// program sees that one, and neither of these.
     pub fn environment(&self, existing_ld_preload: Option<&OsStr>) -> Vec<(OsString, OsString)> {
         let path = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
         let library = path(&self.library);

@@ -1,4 +1,4 @@
-//! What the library tells, in the collector's terms.
+//! What the library reports, in the collector's terms.
 
 use numalens_event::layout::{PAYLOAD_BYTES, WIDE_WORDS};
 use numalens_event::record::{Call, FLAG_ASK, Kind, Record};
@@ -35,8 +35,8 @@ pub enum HeapEvent<'a> {
         protection: u32,
         flags: u32,
         offset: u64,
-        /// Of any other, in an exact recording: the time before the call, and the bytes of the mapping that the block has to itself, from
-        /// the page on that it begins in. Zeros: not known, none.
+        /// Of any other, in an exact recording: the time before the call, and the bytes of the mapping that the block
+        /// has to itself, from the page on that it begins in. Zeros: not known, none.
         before_ns: u64,
         own_mapping: u64,
     },
@@ -46,10 +46,11 @@ pub enum HeapEvent<'a> {
         pid: u32,
         tid: u32,
         address: u64,
-        /// It is one that the program itself has told of ([`Call::Told`]).
-        told: bool,
+        /// It is one that the program itself has declared ([`Call::Declared`]).
+        inner: bool,
     },
-    /// An allocation or mapping may go from now on. Whether it does is told later, with the same time. Only in an exact recording.
+    /// An allocation or mapping may go from now on. Whether it does is reported later, with the same time. Only in an
+    /// exact recording.
     MayEnd { time_ns: u64, pid: u32, tid: u32, address: u64 },
     /// It does not.
     Kept { time_ns: u64, pid: u32, tid: u32, address: u64 },
@@ -176,7 +177,7 @@ impl Slot {
                     own_mapping: if is_mapping { 0 } else { d },
                 }
             }
-            Kind::Free => HeapEvent::Free { time_ns, pid, tid, address: a, told: b != 0 },
+            Kind::Free => HeapEvent::Free { time_ns, pid, tid, address: a, inner: b != 0 },
             Kind::MayEnd => HeapEvent::MayEnd { time_ns, pid, tid, address: a },
             Kind::Kept => HeapEvent::Kept { time_ns, pid, tid, address: a },
             Kind::Munmap => HeapEvent::Munmap { time_ns, pid, tid, address: a, size: b },
@@ -220,8 +221,8 @@ impl Slot {
     }
 }
 
-/// The bytes that a sampled allocation stands for: its size over the probability that it was recorded. A Poisson process
-/// of one point every `mean` bytes hits an allocation of `size` bytes with probability 1 - exp(-size / mean).
+/// The bytes that a sampled allocation stands for: its size over the probability that it was recorded. A Poisson
+/// process of one point every `mean` bytes hits an allocation of `size` bytes with probability 1 - exp(-size / mean).
 pub(super) fn weight(size: u64, mean: u64) -> u64 {
     if mean == 0 || size == 0 {
         return size;

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 impl Session {
     /// Fresh memory, brought in at once by a thread's call from this site and stack, or not.
-    pub(super) fn maps_anew(
+    pub(super) fn remaps(
         &mut self,
         pid: i32,
         range: Range<u64>,

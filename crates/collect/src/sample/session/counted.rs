@@ -105,7 +105,8 @@ pub struct BegunThread {
     pub tid: i32,
     /// Index of the node that it is bound to.
     pub node: Option<u16>,
-    /// Its CPUs, and its memory policy in the kernel's words; on a virtual machine if the program has said anything about them.
+    /// Its CPUs, and its memory policy in the kernel's words; on a virtual machine if the program has said anything
+    /// about them.
     pub place: Option<(CpuSet, String)>,
     /// It may be one that is known.
     pub goes_on: bool,
@@ -192,7 +193,7 @@ impl Session {
         });
         if let Some(thread) = self.threads.get(tid as u32).filter(|thread| goes_on && thread.process == process) {
             let id = thread.id;
-            self.threads.bind_anew(tid as u32, id, bound, time_ns);
+            self.threads.rebind(tid as u32, id, bound, time_ns);
             return id;
         }
         let cause = if self.options.machine.is_virtual { "virtual machine" } else { "start" };
@@ -204,7 +205,7 @@ impl Session {
     /// The thread of this tid, `at`, may run elsewhere, on `node` (index).
     pub fn thread_placed(&mut self, at: (i32, ThreadId), node: Option<u16>, place: &(CpuSet, String), time_ns: u64) {
         if let Some(bound) = self.bound_at(node, Some(place)) {
-            self.threads.bind_anew(at.0 as u32, at.1, bound, time_ns);
+            self.threads.rebind(at.0 as u32, at.1, bound, time_ns);
         }
     }
 
@@ -299,7 +300,7 @@ impl Session {
     }
 
     /// Whether every access is attributed to its object.
-    pub fn tells_every_object(&self) -> bool {
+    pub fn records_every_object(&self) -> bool {
         self.options.every_object
     }
 
@@ -346,7 +347,8 @@ impl Session {
         self.facts.add_code(CodeKey { process, bin, thread, node, page, module, home }, instructions);
     }
 
-    /// A page was placed. Returns the touch that it has from now on, and whether that is the touch of a whole huge page.
+    /// A page was placed. Returns the touch that it has from now on, and whether that is the touch of a whole huge
+    /// page.
     pub fn page_placed(&mut self, pid: i32, placed: &PlacedPage) -> Option<(TouchId, bool)> {
         let bin = self.bin(placed.time_ns);
         let PlacedPage { page, home, inferred, .. } = *placed;
@@ -403,7 +405,14 @@ impl Session {
     }
 
     /// A page lives elsewhere now: `home` is the index of its node. Returns the touch that it has from now on.
-    pub fn page_rehomed(&mut self, pid: i32, page: Page, home: u16, on_purpose: bool, time_ns: u64) -> Option<TouchId> {
+    pub fn page_migrated(
+        &mut self,
+        pid: i32,
+        page: Page,
+        home: u16,
+        on_purpose: bool,
+        time_ns: u64,
+    ) -> Option<TouchId> {
         let bin = self.bin(time_ns);
         let process = self.live.get_mut(&pid)?;
         let state = process.pages.get(page)?;

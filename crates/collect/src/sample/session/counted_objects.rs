@@ -1,7 +1,8 @@
 //! Objects where every access is counted: whose each page is.
 //!
-//! Accesses are counted by page, so those to a page that is all one object's, from the page's beginning on, are that object's, exactly. What is
-//! known of a page only grows: whoever has it as well, even later, makes it a page of several.
+//! Accesses are counted by page, so those to a page that is all one object's, from the page's beginning on, are that
+//! object's, exactly. What is known of a page only grows: whoever has it as well, even later, makes it a page of
+//! several.
 //!
 //! ```text
 //!   page begins ----> blocks there? data of a module? stack, file, code?  ---> Owner
@@ -37,7 +38,8 @@ const LARGEST_STACK: u64 = 64 << 20;
 pub struct Claimed {
     pub object: ObjectId,
     pub pages: Range<Page>,
-    /// The thread that took it, and since when it was about to, since the start of the recording: pages that it touched meanwhile are the object's.
+    /// The thread that took it, and since when it was about to, since the start of the recording: pages that it touched
+    /// meanwhile are the object's.
     pub tid: u32,
     pub since_ns: u64,
     /// The allocator may have filled it: cleared it, or copied what was in a block that grows.
@@ -70,7 +72,8 @@ pub struct Who {
     pub class: PageClass,
 }
 
-/// Counts of one thread for one object, on pages of one class. Which instructions they were is not known: whole pages are counted.
+/// Counts of one thread for one object, on pages of one class. Which instructions they were is not known: whole pages
+/// are counted.
 #[derive(Clone, Copy, Debug)]
 pub struct CountedObject {
     pub process: ProcessId,
@@ -127,9 +130,9 @@ impl Session {
         });
     }
 
-    /// Takes in one event of the preloaded library. Where threads and pages are is not its to say: the agents know. Returns what memory
-    /// has changed hands.
-    pub fn heap_told(&mut self, notes: &HeapNotes, note: &HeapNote) -> Option<Change> {
+    /// Takes in one event of the preloaded library. Where threads and pages are is not its to say: the agents know.
+    /// Returns what memory has changed hands.
+    pub fn apply_heap_event(&mut self, notes: &HeapNotes, note: &HeapNote) -> Option<Change> {
         let time_ns = self.advance(note.time);
         let live = self.live.get_mut(&note.pid)?;
         match &note.what {
@@ -146,10 +149,10 @@ impl Session {
                 let filled = grown || *call == Call::Calloc && *own_mapping == 0;
                 Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns, filled, grown }))
             }
-            What::Free { address, told } => {
+            What::Free { address, inner } => {
                 let pages = live.blocks.pages_at(*address);
-                let is_alone = !told && live.blocks.outer(*address).is_some_and(|(_, block)| block.whole_pages);
-                self.freed(note, time_ns, *address, *told);
+                let is_alone = !inner && live.blocks.outer(*address).is_some_and(|(_, block)| block.whole_pages);
+                self.freed(note, time_ns, *address, *inner);
                 if is_alone { Some(Change::Unmapped) } else { pages.map(Change::Released) }
             }
             What::Named { address, name } => {

@@ -66,8 +66,8 @@ pub struct CodeKey {
     pub home: Option<NodeId>,
 }
 
-/// Orders keys by their fields, from the first to the last, several of them in a word: sorting is most of what is left to do when the program has ended,
-/// and comparing is most of that.
+/// Orders keys by their fields, from the first to the last, several of them in a word: sorting is most of what is left
+/// to do when the program has ended, and comparing is most of that.
 macro_rules! ordered_by_words {
     ($($key:ident: $words:expr;)*) => {$(
         impl Ord for $key {
@@ -225,7 +225,7 @@ impl FactTables {
 
     /// Adds counts of a page.
     pub fn add_page(&mut self, of: Of, key: PageKey, counts: Counts) {
-        let key = PageKey { page: self.told_as(key.page), ..key };
+        let key = PageKey { page: self.reported_as(key.page), ..key };
         match of {
             Of::Accesses => self.pages.add(key, counts),
             Of::Misses => self.page_misses.add(key, counts),
@@ -251,7 +251,7 @@ impl FactTables {
     }
 
     /// The page that stands for a page's facts: the first of its region where they are told by region.
-    fn told_as(&self, page: Page) -> Page {
+    fn reported_as(&self, page: Page) -> Page {
         if self.regions { Page(page.0 / REGION * REGION) } else { page }
     }
 

@@ -57,10 +57,10 @@ pub(super) enum What {
     },
     Free {
         address: u64,
-        /// Of a block that the program itself told of.
-        told: bool,
+        /// Of a block that the program itself declared.
+        inner: bool,
     },
-    /// What begins at an address ends here, or goes on: which of it is told with the same time.
+    /// What begins at an address ends here, or goes on: which of it is reported with the same time.
     MayEnd {
         address: u64,
     },
@@ -137,7 +137,7 @@ impl HeapNote {
     pub fn is_decided_by(&self, other: &HeapNote) -> bool {
         let What::MayEnd { address } = self.what else { return false };
         let of = match other.what {
-            What::Kept { address } | What::Free { address, told: false } | What::Unmapped { address, .. } => address,
+            What::Kept { address } | What::Free { address, inner: false } | What::Unmapped { address, .. } => address,
             _ => return false,
         };
         of == address && (self.pid, self.tid, self.time) == (other.pid, other.tid, other.time)
@@ -178,7 +178,7 @@ impl HeapNotes {
                     What::Alloc { call, address, size, weight, ip, sp, bp, stack, map, before, own_mapping },
                 )
             }
-            HeapEvent::Free { time_ns, pid, tid, address, told } => (time_ns, pid, tid, What::Free { address, told }),
+            HeapEvent::Free { time_ns, pid, tid, address, inner } => (time_ns, pid, tid, What::Free { address, inner }),
             HeapEvent::MayEnd { time_ns, pid, tid, address } => (time_ns, pid, tid, What::MayEnd { address }),
             HeapEvent::Kept { time_ns, pid, tid, address } => (time_ns, pid, tid, What::Kept { address }),
             HeapEvent::Name { time_ns, pid, tid, address, name } => {
@@ -310,7 +310,7 @@ fn call(call: Call) -> Option<words::Call> {
         Call::Aligned => words::Call::Aligned,
         Call::New => words::Call::New,
         Call::Mmap | Call::Protect => words::Call::Mmap,
-        Call::Told => return None,
+        Call::Declared => return None,
     })
 }
 
@@ -331,7 +331,7 @@ impl Session {
                 }
                 self.allocated(notes, note, time_ns);
             }
-            What::Free { address, told } => self.freed(note, time_ns, *address, *told),
+            What::Free { address, inner } => self.freed(note, time_ns, *address, *inner),
             What::Named { address, name } => self.block_named(pid, *address, name),
             &What::Parallel { call, begun, ended, of } => self.parallel(pid, of, call, begun, ended),
             What::Asked { request, name } => self.asked(note, time_ns, *request, name),
@@ -417,7 +417,7 @@ impl Session {
         let stack = live.stack(&mut self.images, &caller, bytes, &[]);
         let site = Some(self.images.code.site(live.place(at_call)));
         let whole_pages = own_mapping != 0 || matches!(how, Call::Mmap | Call::Protect);
-        let (process, within) = (live.id, how == Call::Told);
+        let (process, within) = (live.id, how == Call::Declared);
         let mut of_first = None;
         for place in places {
             let (address, size) = (place.start, place.end - place.start);
@@ -441,7 +441,7 @@ impl Session {
         if let (Some((_, flags, _)), Some(object)) = (map, of_first) {
             let brought_in = flags & (libc::MAP_POPULATE | libc::MAP_LOCKED) as u32 != 0;
             let by = brought_in.then_some((site, stack));
-            self.maps_anew(note.pid, address..address.saturating_add(size), by, time_ns, (thread, object));
+            self.remaps(note.pid, address..address.saturating_add(size), by, time_ns, (thread, object));
         }
         of_first.map(|object| (object, first))
     }
@@ -469,9 +469,9 @@ impl Session {
     }
 
     /// A block was freed.
-    pub(super) fn freed(&mut self, note: &HeapNote, time_ns: u64, address: u64, told: bool) {
+    pub(super) fn freed(&mut self, note: &HeapNote, time_ns: u64, address: u64, inner: bool) {
         let Some(live) = self.live.get_mut(&note.pid) else { return };
-        if told {
+        if inner {
             self.objects.release_within(&mut live.blocks, address, time_ns);
             return;
         }

@@ -101,11 +101,12 @@ impl Owner {
 #[derive(Clone, Default)]
 pub struct Blocks {
     by_start: Level,
-    /// Those that an allocator of the program's own has carved out of others, or of any memory; behind them those that were carved out of these, and so on.
-    told: Vec<Level>,
+    /// Those that an allocator of the program's own has carved out of others, or of any memory; behind them those that
+    /// were carved out of these, and so on.
+    declared: Vec<Level>,
 }
 
-/// Blocks that were told of have so many around them at most: what lies deeper ends what it overlaps.
+/// Blocks that were declared have so many around them at most: what lies deeper ends what it overlaps.
 const MOST_NESTED: usize = 7;
 
 /// Blocks that do not overlap, by where they begin.
@@ -134,7 +135,7 @@ fn owner_in(level: &Level, page: Page) -> Owner {
 impl Blocks {
     /// The innermost level first.
     fn levels(&self) -> impl Iterator<Item = &Level> {
-        self.told.iter().rev().chain([&self.by_start])
+        self.declared.iter().rev().chain([&self.by_start])
     }
 
     /// The innermost block that holds `address`, with its start.
@@ -179,13 +180,13 @@ impl Blocks {
         known.unwrap_or(Owner::Nobody)
     }
 
-    /// In which level of those that were told of a block belongs: behind all that have one around it.
+    /// In which level of those that were declared a block belongs: behind all that have one around it.
     fn depth_of(&self, range: &Range<u64>) -> usize {
         let has_around = |level: &&Level| {
             holder(level, range.start)
                 .is_some_and(|(start, block)| block.end >= range.end && (start, block.end) != (range.start, range.end))
         };
-        self.told.iter().take(MOST_NESTED).take_while(has_around).count()
+        self.declared.iter().take(MOST_NESTED).take_while(has_around).count()
     }
 }
 
@@ -235,7 +236,7 @@ impl Objects {
     pub fn allocate(&mut self, blocks: &mut Blocks, new: &NewBlock) -> ObjectId {
         let range = new.address..new.address.saturating_add(new.size.max(1));
         let depth = if new.within { blocks.depth_of(&range) } else { 0 };
-        self.release_told(blocks, depth, range.clone(), new.time_ns);
+        self.release_declared(blocks, depth, range.clone(), new.time_ns);
         if !new.within {
             self.release_level(&mut blocks.by_start, range, new.time_ns);
         }
@@ -262,10 +263,10 @@ impl Objects {
         object.size = object.size.saturating_add(new.weight.max(new.size));
         object.count = object.count.saturating_add(count);
         let end = new.address.saturating_add(new.size.max(1));
-        if new.within && blocks.told.len() == depth {
-            blocks.told.push(Level::new());
+        if new.within && blocks.declared.len() == depth {
+            blocks.declared.push(Level::new());
         }
-        let level = if new.within { &mut blocks.told[depth] } else { &mut blocks.by_start };
+        let level = if new.within { &mut blocks.declared[depth] } else { &mut blocks.by_start };
         level.insert(new.address, Block { end, object: id, own, whole_pages: new.whole_pages, born_ns: new.time_ns });
         id
     }
@@ -278,21 +279,22 @@ impl Objects {
     /// A block was freed, and with it what was carved out of it; returns its object and size.
     pub fn release(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) -> Option<(ObjectId, u64)> {
         let end = blocks.by_start.get(&address)?.end;
-        self.release_told(blocks, 0, address..end, time_ns);
+        self.release_declared(blocks, 0, address..end, time_ns);
         self.release_in(&mut blocks.by_start, address, time_ns)
     }
 
-    /// A block was given back to the program's own allocator, and with it what was carved out of it: the innermost that begins there.
+    /// A block was given back to the program's own allocator, and with it what was carved out of it: the innermost that
+    /// begins there.
     pub fn release_within(&mut self, blocks: &mut Blocks, address: u64, time_ns: u64) {
         let innermost = |(depth, level): (usize, &Level)| Some((depth, level.get(&address)?.end));
-        let Some((depth, end)) = blocks.told.iter().enumerate().rev().find_map(innermost) else { return };
-        self.release_told(blocks, depth + 1, address..end, time_ns);
-        self.release_in(&mut blocks.told[depth], address, time_ns);
+        let Some((depth, end)) = blocks.declared.iter().enumerate().rev().find_map(innermost) else { return };
+        self.release_declared(blocks, depth + 1, address..end, time_ns);
+        self.release_in(&mut blocks.declared[depth], address, time_ns);
     }
 
-    /// Blocks that programs told of, of a level and those behind it, are gone.
-    fn release_told(&mut self, blocks: &mut Blocks, depth: usize, range: Range<u64>, time_ns: u64) {
-        for level in blocks.told.iter_mut().skip(depth) {
+    /// Blocks that programs declared, of a level and those behind it, are gone.
+    fn release_declared(&mut self, blocks: &mut Blocks, depth: usize, range: Range<u64>, time_ns: u64) {
+        for level in blocks.declared.iter_mut().skip(depth) {
             self.release_level(level, range.clone(), time_ns);
         }
     }
@@ -305,9 +307,11 @@ impl Objects {
         Some((block.object, block.end - address))
     }
 
-    /// A block, or some pages of it, lie elsewhere now, and are the object that they were. Of `old`, nothing: they are there as well.
+    /// A block, or some pages of it, lie elsewhere now, and are the object that they were. Of `old`, nothing: they are
+    /// there as well.
     pub fn moved(&mut self, blocks: &mut Blocks, old: Range<u64>, new: Range<u64>, time_ns: u64) {
-        // What is told late, as the mapping moves in which a block was that has been told to have ended, is of what was there before.
+        // What is reported late, as the mapping moves in which a block was that has been reported to have ended, is of
+        // what was there before.
         let there = holder(&blocks.by_start, old.start).filter(|(_, block)| block.born_ns <= time_ns);
         let Some((start, block)) = there else {
             // A file, which is no block, takes the place of some all the same.
@@ -382,7 +386,7 @@ impl Objects {
 
     /// Memory is somebody else's: the blocks in it are gone.
     pub fn release_range(&mut self, blocks: &mut Blocks, range: Range<u64>, time_ns: u64) {
-        self.release_told(blocks, 0, range.clone(), time_ns);
+        self.release_declared(blocks, 0, range.clone(), time_ns);
         self.release_level(&mut blocks.by_start, range, time_ns);
     }
 
@@ -396,8 +400,8 @@ impl Objects {
 
     /// A process has ended or become another program: what its blocks were is over.
     pub fn release_all(&mut self, blocks: &mut Blocks, time_ns: u64) {
-        let Blocks { by_start, told } = std::mem::take(blocks);
-        for (_, block) in told.into_iter().chain([by_start]).flatten() {
+        let Blocks { by_start, declared } = std::mem::take(blocks);
+        for (_, block) in declared.into_iter().chain([by_start]).flatten() {
             if block.own {
                 self.rows[block.object.0 as usize].death_ns = Some(time_ns);
             }
@@ -425,7 +429,8 @@ impl Objects {
         Some((object, start..start.saturating_add(symbol.size)))
     }
 
-    /// A thread-local variable of a module, all threads' copies of it, with the addresses of that of which a copy begins at `copy`.
+    /// A thread-local variable of a module, all threads' copies of it, with the addresses of that of which a copy
+    /// begins at `copy`.
     pub fn thread_local(
         &mut self,
         process: ProcessId,

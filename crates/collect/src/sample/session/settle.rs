@@ -71,7 +71,8 @@ impl Session {
             if !virtual_machine || fault.read_only {
                 questions.entry(fault.pid).or_default().push(fault.page);
             }
-            // On a real one it is of no use to know who mapped them: the kernel says where they are when they are accessed.
+            // On a real one it is of no use to know who mapped them: the kernel says where they are when they are
+            // accessed.
             if let Some(process) = self.live.get(&fault.pid).filter(|_| virtual_machine) {
                 let unknown = fault.around.clone().map(Page).filter(|&page| process.pages.get(page).is_none());
                 questions.entry(fault.pid).or_default().extend(unknown);
@@ -128,8 +129,8 @@ impl Session {
         let was = process.pages.get(fault.page);
         if let Some(was) = was {
             let again = self.touches.get(was.touch);
-            // Nobody placed the page before: a read found the zero page, or it was taken for unseen before the record of
-            // this fault had come.
+            // Nobody placed the page before: a read found the zero page, or it was taken for unseen before the record
+            // of this fault had come.
             let early = again.fault == Fault::None && !again.moved && fault.time_ns <= process.reconciled_ns;
             let not_placed = again.fault == Fault::ZeroPage || again.by_read || early;
             if not_placed && !early && !fault.read_only && touch.fault == Fault::Anonymous {
@@ -178,8 +179,9 @@ impl Session {
         }
     }
 
-    /// The pages that a fault mapped along with its own came by its thread. Else they would be taken for placed by whoever is
-    /// sampled there first, and most of a large library, where no page has many samples, would seem local to everybody.
+    /// The pages that a fault mapped along with its own came by its thread. Else they would be taken for placed by
+    /// whoever is sampled there first, and most of a large library, where no page has many samples, would seem local to
+    /// everybody.
     fn settle_around(&mut self, fault: &PendingFault, answers: &Answers) {
         for page in fault.around.clone().map(Page) {
             let unknown = self.live.get(&fault.pid).is_some_and(|process| process.pages.get(page).is_none());
@@ -190,10 +192,10 @@ impl Session {
         }
     }
 
-    /// Whether a fault on a page that is known, placed by a fault of kind `placed`, found that same page. A file's page is
-    /// mapped anew and written to first; a page comes back from swap; NUMA balancing takes mappings away to see who uses
-    /// the page. A read never places anonymous memory. A write does when the memory was given back before, which need not
-    /// be known to us: where the kernel balances, the fault is taken for its doing.
+    /// Whether a fault on a page that is known, placed by a fault of kind `placed`, found that same page. A file's page
+    /// is mapped anew and written to first; a page comes back from swap; NUMA balancing takes mappings away to see who
+    /// uses the page. A read never places anonymous memory. A write does when the memory was given back before, which
+    /// need not be known to us: where the kernel balances, the fault is taken for its doing.
     fn is_same_page(&self, fault: &PendingFault, placed: Fault, answer: Option<PageHome>) -> bool {
         let now = fault.touch.fault;
         let private = (now == Fault::Anonymous && placed != Fault::ZeroPage) || placed == Fault::CopyOnWrite;
@@ -397,8 +399,8 @@ impl Session {
         }
     }
 
-    /// What a process has already when the recording meets it was touched by nobody knows whom: on a virtual machine it has
-    /// no home. (On a real one the kernel knows.)
+    /// What a process has already when the recording meets it was touched by nobody knows whom: on a virtual machine it
+    /// has no home. (On a real one the kernel knows.)
     pub(super) fn note_pages_from_before(&mut self, pid: i32) {
         let Ok(mappings) = crate::homes::read_maps(pid) else { return };
         let Ok(runs) = unseen_pages(pid, &mappings, |_| false) else { return };
@@ -455,12 +457,12 @@ impl Session {
         moved
     }
 
-    /// The kernel says that a page of which we know `state` lives on the node with index `home` now. If it lived elsewhere,
-    /// that period ends and a new one begins with the same touch.
+    /// The kernel says that a page of which we know `state` lives on the node with index `home` now. If it lived
+    /// elsewhere, that period ends and a new one begins with the same touch.
     pub(super) fn found_at(&mut self, pid: i32, page: Page, state: PageState, home: u16, bin: Bin) {
         let Some(process) = self.live.get_mut(&pid) else { return };
         match state.home {
-            Some(known) if known == home => return self.found_before_told(pid, page, state),
+            Some(known) if known == home => return self.found_before_report(pid, page, state),
             // What was inferred has to give way to what was seen; so does not knowing.
             None => return process.pages.set_home(page, Some(home), false),
             Some(_) if state.inferred => return process.pages.set_home(page, Some(home), false),
@@ -487,7 +489,7 @@ impl Session {
     }
 
     /// A page that was found elsewhere while the call that moved it still ran: only now is it known to have been one.
-    fn found_before_told(&mut self, pid: i32, page: Page, state: PageState) {
+    fn found_before_report(&mut self, pid: i32, page: Page, state: PageState) {
         let Some(since) = self.live.get(&pid).and_then(|process| process.moved_since) else { return };
         let since = self.bin(since);
         let mut touch = self.touches.get(state.touch);

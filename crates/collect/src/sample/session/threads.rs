@@ -159,7 +159,7 @@ impl Threads {
 
     /// The same for the thread `id` of a program that has bound it itself: it may have ended by now, when what
     /// it has told before is read.
-    pub fn bind_anew(&mut self, tid: u32, id: ThreadId, bound: Bound, time_ns: u64) {
+    pub fn rebind(&mut self, tid: u32, id: ThreadId, bound: Bound, time_ns: u64) {
         const BOUND: &str = "sched_setaffinity";
         match self.live.get(&tid).filter(|thread| thread.id == id) {
             Some(thread) if thread.bound.policy != bound.policy => self.bind(tid, bound, time_ns, "set_mempolicy"),
@@ -197,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_thread_has_told_is_its_own_when_it_has_ended() {
+    fn what_a_thread_has_reported_is_its_own_when_it_has_ended() {
         let mut threads = Threads::default();
         let bound = || Bound { cpus: CpuSet::default(), node: None, policy: String::new() };
         let (one, other) = (ProcessId(0), ProcessId(1));

@@ -1,0 +1,290 @@
+//! Code that the program makes in memory that stays writable: how the agent knows that it has not changed.
+//!
+//! Problem: what compiles at run time (Java, node, .NET) writes code into pages that it never protects. Comparing a
+//! fragment's code whenever it is entered costs more than the fragment itself: loops of Java took seven times as long.
+//!
+//! Mechanism: once a site of such a fragment has counted much, its pages are *write-protected*: the kernel lets nobody
+//! write there. Fragments of protected pages are translated without a comparison. Whoever writes there faults, and
+//! comes here:
+//!
+//! ```text
+//!   a site has counted much   mprotect without PROT_WRITE, a copy of the page is made, its fragments are invalidated and translated again
+//!   the program writes        SIGSEGV, mprotect with PROT_WRITE
+//!                             the thread makes one step: SIGTRAP, mprotect without, the page is compared with the copy
+//!                             fragments of what is not as it was are invalidated; most writes are not to code, but to what stands beside it
+//!   the kernel would write    before the call the protection is taken off, and all fragments of the page are invalidated ([`make_way`])
+//! ```
+//! What other threads write in the course of that step is found by the same comparison. That is why the kernel always
+//! has our handler of SIGSEGV, and never a mask with it ([`crate::signals`]). A page that is written all the time is
+//! not protected any more. Memory that holds a stack is never protected: the kernel writes signals there, and functions
+//! within functions write what leads to them.
+
+use crate::call;
+use crate::code::TranslationEnv;
+use crate::maps::{Backing, Mapping, Maps};
+use crate::runtime::{Code, runtime};
+use crate::sys::{self, PAGE, raw};
+use crate::user;
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use hashbrown::HashMap;
+use rustc_hash::FxBuildHasher;
+
+/// How often a page is protected: each time all of its code is translated again, with new sites.
+const MOST_TIMES: u8 = 4;
+/// How often the program may write to a protected page in a second: each time takes some 10 microseconds.
+const MOST_WRITES: u32 = 200;
+/// Words of a page.
+const WORDS: usize = PAGE as usize / 8;
+/// Pages protected at the same time: each may be a mapping of its own.
+const MOST_PAGES: usize = 2048;
+
+/// Where mappings with protected pages are, in all: from the start of the first to the end of the last. Only grows.
+static LOWEST: AtomicU64 = AtomicU64::new(u64::MAX);
+static HIGHEST: AtomicU64 = AtomicU64::new(0);
+
+/// A page that is protected, or was.
+#[derive(Default)]
+struct ProtectedPage {
+    /// How often it was protected.
+    times: u8,
+    /// What it holds; none: it is not protected.
+    copy: Option<Box<[u64; WORDS]>>,
+    /// Words of it that were looked at for the translation of others.
+    looked_at: Option<Box<[u64; WORDS / 64]>>,
+    /// Threads that are about to write to it.
+    writers: u32,
+    /// Writes within this second.
+    second: u64,
+    writes: u32,
+}
+
+/// Pages that are protected, and that were.
+#[derive(Default)]
+pub struct ProtectedPages {
+    pages: HashMap<u64, ProtectedPage, FxBuildHasher>,
+    closed: usize,
+}
+
+impl ProtectedPages {
+    /// Code in a range was looked at for the translation of other code.
+    pub fn looked_at(&mut self, range: Range<u64>) {
+        let Some(protected) = self.pages.get_mut(&(range.start & !(PAGE - 1))) else { return };
+        let words = protected.looked_at.get_or_insert_default();
+        for address in range {
+            let word = (address % PAGE / 8) as usize;
+            words[word / 64] |= 1 << (word % 64);
+        }
+    }
+
+    /// Whether all of a range is protected.
+    pub fn hold(&self, range: Range<u64>) -> bool {
+        pages(&range).all(|page| self.is_closed(page))
+    }
+
+    fn is_closed(&self, page: u64) -> bool {
+        self.closed > 0 && self.pages.get(&page).is_some_and(|protected| protected.copy.is_some())
+    }
+
+    /// Seals a range of pages, if it may be. Whether it is.
+    pub fn close(&mut self, maps: &Maps, range: Range<u64>) -> bool {
+        let open: Vec<u64> = pages(&range).filter(|&page| !self.is_closed(page)).collect();
+        let spent = |page| self.pages.get(page).is_some_and(|protected| protected.times >= MOST_TIMES);
+        if self.closed + open.len() > MOST_PAGES || open.iter().any(spent) {
+            return false;
+        }
+        let mappings: Vec<&Mapping> = open.iter().filter_map(|&page| maps.find(page)).collect();
+        if mappings.len() < open.len() || !mappings.iter().all(|mapping| may_be_protected(mapping)) {
+            return false;
+        }
+        for (&page, mapping) in open.iter().zip(mappings) {
+            if !protect(page, mapping.protection & !raw::PROT_WRITE) {
+                return false;
+            }
+            let protected = self.pages.entry(page).or_default();
+            *protected = ProtectedPage {
+                times: protected.times + 1,
+                copy: Some(Box::new(read(page))),
+                ..ProtectedPage::default()
+            };
+            self.closed += 1;
+            LOWEST.fetch_min(mapping.start, Relaxed);
+            HIGHEST.fetch_max(mapping.end, Relaxed);
+        }
+        true
+    }
+
+    /// Lets the program write to the protected pages of a range, and returns them.
+    fn open(&mut self, maps: &Maps, range: &Range<u64>) -> Vec<u64> {
+        if self.closed == 0 {
+            return Vec::new();
+        }
+        let few = (range.end - range.start) / PAGE <= self.pages.len() as u64;
+        let found: Vec<u64> = match few {
+            true => pages(range).filter(|&page| self.is_closed(page)).collect(),
+            false => self.pages.keys().copied().filter(|page| range.contains(page) && self.is_closed(*page)).collect(),
+        };
+        for &page in &found {
+            if let Some(mapping) = maps.find(page)
+                && !protect(page, mapping.protection)
+            {
+                crate::runtime::give_up(format_args!("the page at {page:#x} cannot be made writable again"));
+            }
+            if let Some(protected) = self.pages.get_mut(&page) {
+                *protected = ProtectedPage { times: protected.times, ..ProtectedPage::default() };
+                self.closed -= 1;
+            }
+        }
+        found
+    }
+}
+
+impl Code {
+    /// What is written in a range, or may be by a call that is about to be executed, is the program's again: nothing
+    /// that was translated of its protected pages holds.
+    pub fn unprotect(&mut self, range: &Range<u64>) {
+        let Code { cache, env, .. } = self;
+        for page in env.protected.open(&env.maps, range) {
+            cache.invalidate(env, page..page + PAGE);
+        }
+    }
+
+    /// The program has faulted at an address.
+    pub fn faulted(&mut self, address: u64) -> Fault {
+        let page = address & !(PAGE - 1);
+        let TranslationEnv { maps, protected: all, .. } = &mut self.env;
+        let mapping = maps.find(page).filter(|mapping| mapping.protection & raw::PROT_WRITE != 0);
+        let (Some(mapping), Some(protected)) = (mapping, all.pages.get_mut(&page)) else { return Fault::NotOurs };
+        if protected.copy.is_none() {
+            // The protection has been taken off meanwhile.
+            return Fault::Again;
+        }
+        let second = sys::now_ns() / 1_000_000_000;
+        protected.writes = if protected.second == second { protected.writes + 1 } else { 1 };
+        protected.second = second;
+        if protected.writes > MOST_WRITES || !protect(page, mapping.protection) {
+            self.unprotect(&(page..page + PAGE));
+            return Fault::Again;
+        }
+        protected.writers += 1;
+        Fault::Step(page)
+    }
+
+    /// A thread has written to a page, as [`Fault::Step`] said.
+    pub fn written(&mut self, page: u64) {
+        let TranslationEnv { maps, protected: all, .. } = &mut self.env;
+        let Some(protected) = all.pages.get_mut(&page) else { return };
+        protected.writers = protected.writers.saturating_sub(1);
+        let Some(copy) = &mut protected.copy else { return };
+        if protected.writers == 0
+            && !maps.find(page).is_some_and(|mapping| protect(page, mapping.protection & !raw::PROT_WRITE))
+        {
+            self.unprotect(&(page..page + PAGE));
+            return;
+        }
+        let now = read(page);
+        let changed: Vec<usize> = (0..WORDS).filter(|&word| now[word] != copy[word]).collect();
+        **copy = now;
+        let looked_at =
+            |word: &usize| protected.looked_at.as_ref().is_some_and(|words| words[word / 64] >> (word % 64) & 1 != 0);
+        let all = changed.iter().any(looked_at);
+        let Code { cache, env, .. } = self;
+        if all {
+            cache.invalidate(env, page..page + PAGE);
+        } else if !changed.is_empty() {
+            let ranges = changed.iter().map(|&word| page + 8 * word as u64).map(|start| start..start + 8);
+            cache.changed(env, ranges);
+        }
+    }
+
+    /// In the child of a fork, where no other thread goes on writing.
+    pub fn close_protected(&mut self) {
+        let open: Vec<u64> = self
+            .env
+            .protected
+            .pages
+            .iter()
+            .filter(|(_, protected)| protected.writers > 0)
+            .map(|(&page, _)| page)
+            .collect();
+        for page in open {
+            if let Some(protected) = self.env.protected.pages.get_mut(&page) {
+                protected.writers = 1;
+            }
+            self.written(page);
+        }
+    }
+}
+
+/// What a fault of the program's comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Not from such a protection.
+    NotOurs,
+    /// From one that is there no more.
+    Again,
+    /// From one of this page: the thread may write to it in one step, and then is to say [`Code::written`].
+    Step(u64),
+}
+
+/// Takes the protection off that is in the way of a system call of the program's, which may write wherever its
+/// arguments lead.
+pub fn make_way(number: u32, arguments: &[u64; 6]) {
+    if HIGHEST.load(Relaxed) == 0 {
+        return;
+    }
+    arguments.iter().for_each(|&address| make_way_at(address));
+    let [_, second, third, ..] = *arguments;
+    let (vector, pieces) = match number {
+        raw::__NR_readv | raw::__NR_preadv | raw::__NR_preadv2 => (second, third),
+        // The vector is the third word of the header.
+        raw::__NR_recvmsg => match user::read::<[u64; 4]>(second) {
+            Ok([.., vector, pieces]) => (vector, pieces),
+            Err(_) => return,
+        },
+        _ => return,
+    };
+    user::pieces(vector, pieces).into_iter().for_each(|[base, _]| make_way_at(base));
+}
+
+/// The same for memory at an address: how much is not known.
+fn make_way_at(address: u64) {
+    if !(LOWEST.load(Relaxed)..HIGHEST.load(Relaxed)).contains(&address) {
+        return;
+    }
+    let mut code = runtime().code.lock();
+    let mapping = code.env.maps.find(address).filter(|mapping| mapping.executable() && mapping.may_change());
+    if let Some(end) = mapping.map(|mapping| mapping.end) {
+        code.unprotect(&(address & !(PAGE - 1)..end));
+    }
+}
+
+fn pages(range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
+    (range.start & !(PAGE - 1)..range.end).step_by(PAGE as usize)
+}
+
+fn may_be_protected(mapping: &Mapping) -> bool {
+    let wanted = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
+    let holds_a_stack = || {
+        let threads = runtime().threads.lock();
+        threads.iter().any(|(_, context)| (mapping.start..mapping.end).contains(&context.register(4)))
+    };
+    mapping.backing == Backing::Anonymous
+        && !mapping.shared
+        && mapping.protection & wanted == wanted
+        && !holds_a_stack()
+}
+
+/// The words of a page.
+fn read(page: u64) -> [u64; WORDS] {
+    // SAFETY: a page of the program's that can be read. Others may write to it meanwhile, which is what the comparison
+    // with a later state finds.
+    core::array::from_fn(|word| unsafe { ((page + 8 * word as u64) as *const u64).read_volatile() })
+}
+
+fn protect(page: u64, protection: u32) -> bool {
+    // SAFETY: a page of the program's that stays readable and executable; who writes to it comes here.
+    unsafe { call!(__NR_mprotect, page, PAGE, protection) }.is_ok()
+}
