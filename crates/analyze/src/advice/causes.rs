@@ -5,7 +5,7 @@
 //! finding.
 
 use super::classify::Judgement;
-use crate::code::OwnPlace;
+use crate::facts::code::OwnPlace;
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

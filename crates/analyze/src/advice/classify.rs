@@ -3,17 +3,17 @@
 use super::program::Clusters;
 use super::words as w;
 use super::{Candidate, Effect, causes, evidence};
-use crate::about::Unit;
-use crate::cache_lines::{self, Contended};
-use crate::code::OwnPlace;
-use crate::counts::Tally;
-use crate::metrics;
-use crate::objects::{Group, group};
-use crate::policies::Policy;
-use crate::report::{Field, Member, Value, Word};
-use crate::sharing::Sharing;
-use crate::subjects::{Subject, SubjectId};
-use crate::usage::{Usage, Usages, basis};
+use crate::facts::cache_lines::{self, Contended};
+use crate::facts::code::OwnPlace;
+use crate::facts::policies::Policy;
+use crate::facts::subjects::{Subject, SubjectId};
+use crate::facts::usage::{Usage, Usages, basis};
+use crate::model::about::Unit;
+use crate::model::counts::Tally;
+use crate::model::metrics;
+use crate::model::report::{Field, Member, Value, Word};
+use crate::model::sharing::Sharing;
+use crate::sections::objects::{Group, group};
 use numalens_profile::ids::SiteId;
 use numalens_profile::tables::Object;
 use numalens_profile::words::{ObjectKind, Placed};
@@ -186,7 +186,7 @@ impl<'a> Case<'a> {
         case
     }
 
-    /// Whether its pages are no measure of its blocks: see [`crate::handed_on`].
+    /// Whether its pages are no measure of its blocks: see [`crate::facts::handed_on`].
     fn handed_on(&self) -> Option<HandedOn<'a>> {
         let example = self.subject.example.as_ref().filter(|object| object.kind == ObjectKind::Heap)?;
         let blocks = &self.usages.blocks;

@@ -2,7 +2,7 @@
 
 use super::MUCH;
 use super::classify::cases;
-use crate::usage::{Usage, Usages};
+use crate::facts::usage::{Usage, Usages};
 use rayon::iter::ParallelIterator;
 
 /// What is said of accesses that are remote to memory which its users keep in their caches, where they are many.

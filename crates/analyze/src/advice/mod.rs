@@ -21,12 +21,12 @@ mod snippets;
 mod unbound;
 pub mod words;
 
-use crate::about::Unit;
-use crate::code::OwnPlace;
-use crate::load::{LoadError, Need, Options};
-use crate::report::{Field, Finding, Member, Report, Shape, Value, Word};
-use crate::study::Study;
-use crate::usage::{self, Usages};
+use crate::dataset::load::{LoadError, Need, Options};
+use crate::dataset::study::Study;
+use crate::facts::code::OwnPlace;
+use crate::facts::usage::{self, Usages};
+use crate::model::about::Unit;
+use crate::model::report::{Field, Finding, Member, Report, Shape, Value, Word};
 use numalens_profile::Profile;
 use numalens_simulate::Traffic;
 
@@ -151,7 +151,7 @@ fn findings(study: &Study) -> Vec<Report> {
     let advice = Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts);
     vec![
         Report { notes, ..advice },
-        Report::new("advice", "", "", Shape::Record(verdict)).only(crate::report::Shown::Data),
+        Report::new("advice", "", "", Shape::Record(verdict)).only(crate::model::report::Shown::Data),
     ]
 }
 

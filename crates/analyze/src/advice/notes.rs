@@ -3,8 +3,8 @@
 
 use super::unbound::Unbound;
 use super::{LEAST_SHARE, classify, kept, words};
-use crate::report::{Finding, Value};
-use crate::usage::Usages;
+use crate::facts::usage::Usages;
+use crate::model::report::{Finding, Value};
 
 /// One sentence each.
 pub fn of(usages: &Usages, findings: &[Finding], unbound: Option<&Unbound>) -> Vec<String> {

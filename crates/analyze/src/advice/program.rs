@@ -2,15 +2,15 @@
 
 use super::words as w;
 use super::{Candidate, Effect};
-use crate::clusters::{self, Cluster};
-use crate::code::OwnPlace;
-use crate::counts::{Counts, percent};
-use crate::intervals;
-use crate::metrics;
-use crate::page_sums::OfPage;
-use crate::report::{Field, Value};
-use crate::study::Study;
-use crate::usage::{Usage, Usages};
+use crate::dataset::clusters::{self, Cluster};
+use crate::dataset::study::Study;
+use crate::facts::code::OwnPlace;
+use crate::facts::page_sums::OfPage;
+use crate::facts::usage::{Usage, Usages};
+use crate::model::counts::{Counts, percent};
+use crate::model::intervals;
+use crate::model::metrics;
+use crate::model::report::{Field, Value};
 use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::words::{Class, ObjectKind};
 use numalens_simulate::Traffic;
@@ -168,7 +168,7 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
         changed.add_all(&local, 1.0);
         let most = usages.model.gain(&everything, &changed).low.max(0.0);
         let path = module.and_then(|module| usages.study.code.module_path(module));
-        let name = path.map_or("code made at run time", crate::code::file_name);
+        let name = path.map_or("code made at run time", crate::facts::code::file_name);
         let users = nodes.iter().filter(|(_, n)| **n as f64 * 20.0 >= traffic.total()).count();
         let remote = percent(
             traffic.remote() as u64,

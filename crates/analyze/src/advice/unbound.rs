@@ -4,8 +4,8 @@
 //! what it touched first stays behind. What that may cost is predicted: the accesses of such threads come from anywhere.
 
 use super::LEAST_GAIN;
-use crate::counts;
-use crate::usage::Usages;
+use crate::facts::usage::Usages;
+use crate::model::counts;
 use numalens_profile::ids::ThreadId;
 use rustc_hash::FxHashSet;
 

@@ -20,11 +20,11 @@ mod verdict;
 
 pub use figures::Scalar;
 
-use crate::load::{LoadError, Need, Options};
-use crate::metrics;
-use crate::report::{Report, Shape, Value};
-use crate::study::Study;
-use crate::usage;
+use crate::dataset::load::{LoadError, Need, Options};
+use crate::dataset::study::Study;
+use crate::facts::usage;
+use crate::model::metrics;
+use crate::model::report::{Report, Shape, Value};
 use numalens_profile::Profile;
 use numalens_simulate::CostModel;
 

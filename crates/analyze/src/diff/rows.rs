@@ -3,11 +3,11 @@
 use super::figures::{self, MATTERS as PERCENT};
 use super::pairs::{Key, pairs};
 use super::{Sides, names};
-use crate::code::OwnPlace;
-use crate::counts::{Counts, Tally, estimate};
-use crate::report::{Column, Location, Report, Shape, Shown, Table, Value};
-use crate::study::Study;
-use crate::usage;
+use crate::dataset::study::Study;
+use crate::facts::code::OwnPlace;
+use crate::facts::usage;
+use crate::model::counts::{Counts, Tally, estimate};
+use crate::model::report::{Column, Location, Report, Shape, Shown, Table, Value};
 use numalens_profile::ids::ObjectId;
 use numalens_profile::tables::Object;
 use numalens_profile::words::ObjectKind;

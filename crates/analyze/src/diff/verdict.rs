@@ -4,11 +4,11 @@
 use super::Sides;
 use super::rows::Row;
 use crate::advice::{LEAST_GAIN, LEAST_SAMPLES};
-use crate::counts::{Counts, Tally};
-use crate::intervals::Interval;
-use crate::report::{Field, Report, Shape, Value};
-use crate::study::Study;
-use crate::usage;
+use crate::dataset::study::Study;
+use crate::facts::usage;
+use crate::model::counts::{Counts, Tally};
+use crate::model::intervals::Interval;
+use crate::model::report::{Field, Report, Shape, Value};
 use numalens_profile::words::ObjectKind;
 use numalens_simulate::{CostModel, QUEUE, Traffic};
 
@@ -199,7 +199,7 @@ impl Chiefly<'_> {
     fn words(&self) -> String {
         let key = self.row.key();
         let place = key.place.as_ref().map(|place| match (&place.file, place.line) {
-            (Some(file), Some(line)) => format!("{}:{line} ({})", crate::code::file_name(file), place.function),
+            (Some(file), Some(line)) => format!("{}:{line} ({})", crate::facts::code::file_name(file), place.function),
             _ => place.to_string(),
         });
         let name = key.name.as_str();

@@ -1,0 +1,6 @@
+//! A profile as analyses read it: loaded once, kept for the next question. Knows no section.
+
+pub mod clusters;
+pub mod load;
+pub mod shelf;
+pub mod study;

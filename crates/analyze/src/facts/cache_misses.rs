@@ -1,0 +1,89 @@
+//! Accesses that missed the private cache of their thread, of recordings with one.
+//!
+//! By thread and by instruction. Which object a miss belongs to is not known, so tables of objects, and figures of one object, do without.
+
+use crate::dataset::study::Study;
+use crate::model::counts::{MOST, sum};
+use crate::model::metrics;
+use crate::model::report::{Column, Shown, Value};
+use numalens_profile::ids::{SiteId, ThreadId};
+use numalens_profile::tables::SiteMiss;
+use rustc_hash::FxHashMap;
+use std::hash::Hash;
+
+/// Reads and writes that missed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Missed {
+    pub reads: u64,
+    pub writes: u64,
+}
+
+impl Missed {
+    /// Both.
+    pub fn accesses(self) -> u64 {
+        self.reads + self.writes
+    }
+}
+
+impl std::ops::AddAssign for Missed {
+    fn add_assign(&mut self, other: Self) {
+        *self = Missed { reads: sum(self.reads, other.reads), writes: sum(self.writes, other.writes) };
+    }
+}
+
+/// `site_misses`, summed.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Misses {
+    pub threads: FxHashMap<ThreadId, Missed>,
+    pub sites: FxHashMap<SiteId, Missed>,
+}
+
+impl Misses {
+    /// Columns that [`Misses::add`] reads.
+    pub const COLUMNS: &'static [&'static str] = &["process", "thread", "site", "reads", "writes"];
+
+    /// Adds a row.
+    pub fn add(&mut self, row: &SiteMiss) {
+        let missed = Missed { reads: row.reads.min(MOST), writes: row.writes.min(MOST) };
+        *self.threads.entry(row.thread).or_default() += missed;
+        *self.sites.entry(row.site).or_default() += missed;
+    }
+
+    /// Both together.
+    pub fn merge(mut self, other: Self) -> Self {
+        fn add<K: Eq + Hash>(to: &mut FxHashMap<K, Missed>, from: FxHashMap<K, Missed>) {
+            from.into_iter().for_each(|(key, missed)| *to.entry(key).or_default() += missed);
+        }
+        add(&mut self.threads, other.threads);
+        add(&mut self.sites, other.sites);
+        self
+    }
+
+    /// Of everything.
+    pub fn total(&self) -> Missed {
+        self.threads.values().fold(Missed::default(), |mut sum, missed| {
+            sum += *missed;
+            sum
+        })
+    }
+}
+
+/// The columns that [`values`] fills.
+pub fn columns(study: &Study) -> [Column; 3] {
+    let shown = if study.misses.is_some() { Shown::Everywhere } else { Shown::Data };
+    [
+        Column::metric(&metrics::CACHE_MISSES).only(shown),
+        Column::metric(&metrics::READ_MISSES).only(Shown::Data),
+        Column::metric(&metrics::WRITE_MISSES).only(Shown::Data),
+    ]
+}
+
+/// What of a row missed; nothing, where there was no cache.
+pub fn values(study: &Study, of: impl FnOnce(&Misses) -> Missed) -> [Value; 3] {
+    let missed = study.misses.as_ref().map(of);
+    [
+        Value::maybe(missed, |missed| Value::Count(missed.accesses())),
+        Value::maybe(missed, |missed| Value::Count(missed.reads)),
+        Value::maybe(missed, |missed| Value::Count(missed.writes)),
+    ]
+}
