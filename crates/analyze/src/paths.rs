@@ -5,10 +5,10 @@
 
 use crate::dataset::load::{LoadError, Need, Options};
 use crate::dataset::study::Study;
-use crate::facts::folds::Weight;
 use crate::model::about::About;
 use crate::model::metrics::{self, Metric};
 use crate::model::report::Location;
+use crate::model::tally::Weight;
 use numalens_profile::Profile;
 use numalens_profile::ids::{Bin, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{Process, Sample, SiteAccess, Thread};

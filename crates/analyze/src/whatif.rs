@@ -127,7 +127,7 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
     let places: FxHashMap<(Bin, ProcessId, Page, Option<NodeId>), usize> = pages.keys().copied().zip(0..).collect();
     let mut pages: Vec<PageUse> = pages.into_values().collect();
     pages.iter_mut().for_each(|page| page.users.sort_by_key(|user| (user.thread, user.node, user.initial > 0.0)));
-    let moment = |moment: &crate::facts::moments::Moment| {
+    let moment = |moment: &crate::facts::page_use::Moment| {
         let (_, touched) = touch_of(moment.run);
         let page = *places.get(&(touched, moment.process, moment.page, moment.home))?;
         let (bin, thread) = (moment.bin.0, place_of(moment.thread));

@@ -9,11 +9,11 @@ use crate::facts::policies::Policy;
 use crate::facts::subjects::{Subject, SubjectId};
 use crate::facts::usage::{Usage, Usages, basis};
 use crate::model::about::Unit;
-use crate::model::counts::Tally;
 use crate::model::metrics;
+use crate::model::object_group::Group;
 use crate::model::report::{Field, Member, Value, Word};
 use crate::model::sharing::Sharing;
-use crate::sections::objects::{Group, group};
+use crate::model::tally::Tally;
 use numalens_profile::ids::SiteId;
 use numalens_profile::tables::Object;
 use numalens_profile::words::{ObjectKind, Placed};
@@ -87,7 +87,7 @@ pub fn objects(usages: &Usages) -> FxHashMap<Group, Judged> {
         let case = Case::new(usages, (id, subject, usage), contended.get(&id));
         let judged = if basis(&usage.all) < ENOUGH { None } else { case.judge() };
         let pattern = judged.map(|(pattern, remedy, _)| (pattern, remedy));
-        Some((group(example), Judged { pattern, evidence: evidence::of(&[&case]) }))
+        Some((Group::of(example), Judged { pattern, evidence: evidence::of(&[&case]) }))
     });
     // In order: subjects may be of one group.
     judged.collect::<Vec<_>>().into_iter().collect()
@@ -197,7 +197,7 @@ impl<'a> Case<'a> {
         if !again || self.users.len() < 2 {
             return None;
         }
-        let own = blocks.own_share(&group(example), self.users.len()).filter(|own| *own >= OWN_BLOCK)?;
+        let own = blocks.own_share(&Group::of(example), self.users.len()).filter(|own| *own >= OWN_BLOCK)?;
         let in_turn = self.usage.successors * 2 > self.usage.all.accesses();
         (in_turn || self.of_pages() < OWN).then_some(HandedOn { next: None, own })
     }
@@ -208,7 +208,7 @@ impl Judgement<'_> {
     fn contended_object(&self) -> Option<&Object> {
         let contended = self.case.contended.filter(|_| self.pattern.name == w::SHARED_LINE.name)?;
         let object = self.case.usages.study.objects.get(&contended.object()?)?;
-        let other = self.case.subject.example.as_ref().is_none_or(|example| group(example) != group(object));
+        let other = self.case.subject.example.as_ref().is_none_or(|example| Group::of(example) != Group::of(object));
         other.then_some(object)
     }
 

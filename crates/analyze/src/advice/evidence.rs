@@ -3,10 +3,11 @@
 use super::classify::{Case, HandedOn};
 use crate::facts::cache_lines::Contended;
 use crate::facts::policies::{Policy, Setter};
-use crate::model::counts::{Tally, percent};
+use crate::model::counts::percent;
 use crate::model::metrics;
 use crate::model::report::{Field, Value};
 use crate::model::sharing::Sharing;
+use crate::model::tally::Tally;
 use numalens_profile::ids::ThreadId;
 use numalens_profile::words::SystemCall;
 use numalens_simulate::Traffic;

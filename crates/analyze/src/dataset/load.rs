@@ -3,23 +3,25 @@
 use crate::dataset::study::Study;
 use crate::facts::cache_lines::LineFacts;
 use crate::facts::cache_misses::Misses;
+use crate::facts::call_stacks::StackFacts;
 use crate::facts::code::Code;
+use crate::facts::code_fetches::CodeFacts;
 use crate::facts::filter::{Filter, Sieve};
-use crate::facts::flows::AddingFlows;
-use crate::facts::folds::{AddingPages, AddingSites, CodeFacts, ObjectFacts, PageFacts, SiteFacts, Weight};
+use crate::facts::first_accesses::Events;
+use crate::facts::line_objects::UseFacts;
 use crate::facts::looks::Looks;
 use crate::facts::margins::Margins;
-use crate::facts::moments::Moments;
+use crate::facts::node_timeline::NodeTimes;
+use crate::facts::objects::ObjectFacts;
+use crate::facts::page_use::{self, AddingFlows, AddingPages, Moments, PageFacts};
 use crate::facts::placed;
 use crate::facts::policies::Policies;
+use crate::facts::sites::{AddingSites, SiteFacts};
 use crate::facts::slots;
 use crate::facts::sorted::{Keep, Kept, Times};
 use crate::facts::subjects::Subjects;
 use crate::model::about::About;
-use crate::sections::call_tree::StackFacts;
-use crate::sections::event_flow::Events;
-use crate::sections::line_objects::UseFacts;
-use crate::sections::node_timeline::NodeTimes;
+use crate::model::tally::Weight;
 use numalens_profile::PinningLog;
 use numalens_profile::ids::{ObjectId, ProcessId, ThreadId};
 use numalens_profile::tables::{
@@ -265,7 +267,7 @@ impl Study {
             (true, None) => Arc::new(
                 source
                     .fold::<PageAccess, AddingFlows>(
-                        AddingFlows::COLUMNS,
+                        page_use::COLUMNS,
                         |row| sieve.page(row),
                         |flows, row, times| flows.add(row, times, &subjects, &sieve),
                         AddingFlows::merge,
@@ -277,7 +279,7 @@ impl Study {
         let moments = match (needs(Need::Moments), of_pages(Need::Moments)) {
             (true, Some(whole)) => whole.moments.clone(),
             (true, None) => Arc::new(source.fold::<PageAccess, Moments>(
-                Moments::COLUMNS,
+                page_use::COLUMNS,
                 |row| sieve.page(row),
                 |moments, row, times| moments.add(row, times, &subjects, &sieve),
                 Moments::merge,
@@ -293,7 +295,7 @@ impl Study {
             (true, false, None) => Arc::new(
                 source
                     .fold::<PageAccess, AddingPages>(
-                        AddingPages::COLUMNS,
+                        page_use::COLUMNS,
                         |row| sieve.page(row),
                         |facts, row, times| facts.add(row, times, &subjects, &sieve),
                         AddingPages::merge,

@@ -2,22 +2,23 @@
 
 use crate::facts::cache_lines::LineFacts;
 use crate::facts::cache_misses::Misses;
+use crate::facts::call_stacks::StackFacts;
 use crate::facts::code::{Code, OwnPlace};
-use crate::facts::flows::Flows;
-use crate::facts::folds::{CodeFacts, ObjectFacts, PageFacts, SiteFacts};
+use crate::facts::code_fetches::CodeFacts;
+use crate::facts::first_accesses::Events;
+use crate::facts::line_objects::UseFacts;
 use crate::facts::margins;
-use crate::facts::moments::Moments;
+use crate::facts::node_timeline::NodeTimes;
+use crate::facts::objects::ObjectFacts;
+use crate::facts::page_use::{Flows, Moments, PageFacts};
 use crate::facts::placed::FirstTouches;
+use crate::facts::sites::SiteFacts;
 use crate::facts::subjects::Subjects;
 use crate::facts::usage::Totals;
 use crate::facts::wrappers::Wrappers;
 use crate::model::about::About;
 use crate::model::counts::Counts;
 use crate::model::report::Report;
-use crate::sections::call_tree::StackFacts;
-use crate::sections::event_flow::Events;
-use crate::sections::line_objects::UseFacts;
-use crate::sections::node_timeline::NodeTimes;
 use numalens_profile::PinningLog;
 use numalens_profile::ids::{ObjectId, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{

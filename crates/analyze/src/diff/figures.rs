@@ -2,10 +2,11 @@
 
 use super::Sides;
 use crate::dataset::study::Study;
-use crate::model::counts::{Tally, estimate};
+use crate::model::counts::estimate;
 use crate::model::intervals::Interval;
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::model::tally::Tally;
 use crate::sections::summary;
 use numalens_simulate::{CostModel, QUEUE, Traffic};
 

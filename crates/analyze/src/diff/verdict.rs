@@ -6,9 +6,10 @@ use super::rows::Row;
 use crate::advice::{LEAST_GAIN, LEAST_SAMPLES};
 use crate::dataset::study::Study;
 use crate::facts::usage;
-use crate::model::counts::{Counts, Tally};
+use crate::model::counts::Counts;
 use crate::model::intervals::Interval;
 use crate::model::report::{Field, Report, Shape, Value};
+use crate::model::tally::Tally;
 use numalens_profile::words::ObjectKind;
 use numalens_simulate::{CostModel, QUEUE, Traffic};
 

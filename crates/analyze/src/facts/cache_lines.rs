@@ -16,7 +16,7 @@
 
 use crate::dataset::study::Study;
 use crate::facts::subjects::SubjectId;
-use crate::model::counts::{add, sum, total};
+use crate::model::tally::{add, sum, total};
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{CacheLine, Sample};
 use numalens_profile::words::Access;

@@ -2,10 +2,7 @@
 //!
 //! By thread and by instruction. Which object a miss belongs to is not known, so tables of objects, and figures of one object, do without.
 
-use crate::dataset::study::Study;
-use crate::model::counts::{MOST, sum};
-use crate::model::metrics;
-use crate::model::report::{Column, Shown, Value};
+use crate::model::tally::{MOST, sum};
 use numalens_profile::ids::{SiteId, ThreadId};
 use numalens_profile::tables::SiteMiss;
 use rustc_hash::FxHashMap;
@@ -66,24 +63,4 @@ impl Misses {
             sum
         })
     }
-}
-
-/// The columns that [`values`] fills.
-pub fn columns(study: &Study) -> [Column; 3] {
-    let shown = if study.misses.is_some() { Shown::Everywhere } else { Shown::Data };
-    [
-        Column::metric(&metrics::CACHE_MISSES).only(shown),
-        Column::metric(&metrics::READ_MISSES).only(Shown::Data),
-        Column::metric(&metrics::WRITE_MISSES).only(Shown::Data),
-    ]
-}
-
-/// What of a row missed; nothing, where there was no cache.
-pub fn values(study: &Study, of: impl FnOnce(&Misses) -> Missed) -> [Value; 3] {
-    let missed = study.misses.as_ref().map(of);
-    [
-        Value::maybe(missed, |missed| Value::Count(missed.accesses())),
-        Value::maybe(missed, |missed| Value::Count(missed.reads)),
-        Value::maybe(missed, |missed| Value::Count(missed.writes)),
-    ]
 }

@@ -4,7 +4,7 @@
 //! a line's, only the few accesses tell that were looked at one by one. They divide the counts of their class; of a
 //! class that has none of them nothing is known. Parts sum to what was divided.
 
-use crate::model::counts::Tally;
+use crate::model::tally::Tally;
 use numalens_profile::words::Class;
 use std::collections::BTreeMap;
 

@@ -10,7 +10,7 @@ use crate::facts::looks::Looks;
 use crate::facts::sorted::Times;
 use crate::facts::subjects::{Cursor, RunId, Subjects};
 use crate::model::about::About;
-use crate::sections::objects::{self, Group};
+use crate::model::object_group::Group;
 use numalens_profile::PinningLog;
 use numalens_profile::ids::{Bin, ObjectId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{
@@ -126,9 +126,9 @@ impl<'a> Sieve<'a> {
         let of_looks = Looks::of(about).filter(|_| filter.time_ns != (None, None));
         let bins =
             of_looks.and_then(|looks| looks.bins(filter.time_ns)).map_or(overlapping, RangeInclusive::into_inner);
-        let wanted: Option<Group> = filter.object.map(|id| objects.get(&id).map_or(Group::Lost(id), objects::group));
+        let wanted: Option<Group> = filter.object.map(|id| objects.get(&id).map_or(Group::Lost(id), Group::of));
         let objects = wanted.map(|wanted| {
-            let alike = |object: &&Object| objects::group(object) == wanted;
+            let alike = |object: &&Object| Group::of(object) == wanted;
             objects.values().filter(alike).map(|object| object.object).chain(filter.object).collect()
         });
         let of_function = filter.function.as_deref().map(|name| code.sites_of(name).collect::<FxHashSet<SiteId>>());

@@ -18,8 +18,8 @@
 
 use crate::dataset::study::Study;
 use crate::facts::usage::basis;
+use crate::model::object_group::Group;
 use crate::model::sharing::{self, Use};
-use crate::sections::objects::{Group, group};
 use numalens_profile::ids::{ObjectId, ProcessId};
 use numalens_profile::tables::Object;
 use numalens_profile::words::ObjectKind;
@@ -55,7 +55,7 @@ impl Blocks {
             let Some(object) = single(&key.object) else { continue };
             if let Some(node) = key.node {
                 let one = Use { part: u64::from(object.object.0), user: u32::from(node.0), n: basis(tally) };
-                blocks.uses.entry(group(object)).or_default().push(one);
+                blocks.uses.entry(Group::of(object)).or_default().push(one);
             }
             if key.node.is_some() && key.home.is_some() && key.node != key.home {
                 *blocks.remote.entry(object.object).or_default() += basis(tally);
@@ -79,7 +79,7 @@ impl Blocks {
         let from = before((gone.process, gone.base)).saturating_sub(LOOK_BACK);
         let near = self.order[from..before(end)].iter().filter_map(|(.., id)| study.objects.get(id));
         let there = near.filter(|object| {
-            object.process == gone.process && object.birth_ns >= death && group(object) != group(gone)
+            object.process == gone.process && object.birth_ns >= death && Group::of(object) != Group::of(gone)
         });
         // Of a larger block, the part that is its share of these addresses.
         let remote = |object: &Object| {

@@ -11,10 +11,12 @@
 //! a phase are right to some milliseconds.
 
 use crate::model::about::{About, Unit};
-use crate::sections::phases::Span;
 use numalens_profile::{LOOKS, MOST_LOOKS};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
+
+/// From when to when, in nanoseconds since the start; open where there is none.
+pub type Span = (Option<u64>, Option<u64>);
 
 /// Time between two looks at the counters at most, unless a look is dear; see the collector's.
 pub const MOST_BETWEEN_NS: u64 = 60_000_000;

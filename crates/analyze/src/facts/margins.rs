@@ -1,9 +1,9 @@
 //! Sums of an imported profile, where another tool has kept nothing finer: by thread and node, by thread and class, by site and class, by
 //! allocation and class. They are margins of the table that an own recording has; what joins them nobody knows, so nothing here invents it.
 
-use crate::facts::folds::Rows;
 use crate::facts::placed::FirstTouches;
-use crate::model::counts::{Counts, Tally};
+use crate::model::counts::Counts;
+use crate::model::tally::{Rows, Tally};
 use numalens_profile::ids::{ObjectId, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{ClassSum, NodeAccess};
 use numalens_profile::words::Class;

@@ -10,7 +10,7 @@
 //! What begins as the first becomes the second with the first fact that is late.
 
 use crate::facts::sorted_sums::{Entries, SortedSums, add_equals};
-use crate::model::counts::Tally;
+use crate::model::tally::Tally;
 use numalens_profile::ids::{Page, ProcessId};
 use rayon::prelude::*;
 use std::cmp::Ordering;

@@ -14,7 +14,7 @@
 
 use crate::facts::sorted::Times;
 use crate::facts::subjects::SubjectId;
-use crate::model::counts::Tally;
+use crate::model::tally::Tally;
 use numalens_profile::ids::Bin;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -139,7 +139,7 @@ impl Use {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::folds::Weight;
+    use crate::model::tally::Weight;
 
     /// Accesses of the maker and of others, a subject, bins from one on, each with a count.
     const FACTS: [(u32, bool, u32, &[u64]); 8] = [

@@ -1,8 +1,7 @@
 //! Facts in the order of what they are about, for whoever asks for one part of a recording after the other: rows that differ in nothing but time stand
 //! together, so that a filter looks at each such group once, and at the time bins of those alone that it lets through.
 
-use crate::facts::folds::{Weighed, Weight};
-use crate::model::counts::Tally;
+use crate::model::tally::{Tally, Weighed, Weight};
 use numalens_profile::ids::{Bin, ProcessId};
 use numalens_profile::tables::{ObjectAccess, PageAccess, SiteAccess};
 use numalens_profile::{Error, Profile, Row};

@@ -6,8 +6,8 @@
 use crate::facts::ancestry::Ancestry;
 use crate::facts::placed;
 use crate::facts::policies::{Policies, Policy};
-use crate::model::counts;
-use crate::sections::objects::{self, Group};
+use crate::model::object_group::Group;
+use crate::model::tally;
 use numalens_profile::PinningLog;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{Object, PlacedPages, Process};
@@ -62,7 +62,7 @@ pub struct Subject {
 impl Subject {
     /// Bytes that anybody is known to have touched: placed while it was recorded, or there before.
     pub fn touched(&self) -> u64 {
-        self.bytes.max(counts::total(self.homes.values().copied()))
+        self.bytes.max(tally::total(self.homes.values().copied()))
     }
 
     /// Small pages placed.
@@ -220,11 +220,11 @@ impl Subjects {
         let mut sorted: Vec<&Object> = objects.values().collect();
         sorted.sort_by_key(|object| object.object);
         for object in sorted {
-            let Some(id) = ids.of_keys.get(&Key::Objects(objects::group(object))) else { continue };
+            let Some(id) = ids.of_keys.get(&Key::Objects(Group::of(object))) else { continue };
             let subject = &mut subjects.all[id.0 as usize];
             subject.kind = Some(object.kind);
-            counts::add(&mut subject.size, object.size);
-            counts::add(&mut subject.count, object.count);
+            tally::add(&mut subject.size, object.size);
+            tally::add(&mut subject.count, object.count);
             if subject.example.as_ref().is_none_or(|example| example.size < object.size) {
                 subject.example = Some(object.clone());
             }
@@ -238,7 +238,7 @@ impl Subjects {
         }
         let object = row.object.and_then(|id| ids.objects.get(&id)).filter(|object| object.kind != ObjectKind::Unknown);
         let key = match object {
-            Some(object) => Key::Objects(objects::group(object)),
+            Some(object) => Key::Objects(Group::of(object)),
             None => Key::Touched(row.stack, row.site),
         };
         let subject = *ids.of_keys.entry(key).or_insert_with(|| {

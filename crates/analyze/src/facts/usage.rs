@@ -1,14 +1,14 @@
 //! What every subject's memory is used for, by whom, and what it is to the program as a whole.
 
 use crate::dataset::study::Study;
-use crate::facts::flows::FlowKey;
 use crate::facts::handed_on::Blocks;
+use crate::facts::page_use::FlowKey;
 use crate::facts::shared_use::Shared;
 use crate::facts::waiting::Waiting;
 use crate::facts::working_sets::WorkingSets;
 use crate::model::about::Unit;
-use crate::model::counts::{self, Tally};
 use crate::model::sharing::{self, Sharing, Use};
+use crate::model::tally::{self, Tally};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_simulate::{CostModel, Traffic};
 use numalens_topology::{LOCAL_DISTANCE, NodeId};
@@ -143,7 +143,7 @@ impl Totals {
                 totals.all += *tally;
                 if let Some(usage) = &mut usage {
                     if toucher.is_some_and(|toucher| study.ends_before(toucher, *thread)) {
-                        counts::add(&mut usage.successors, tally.accesses());
+                        tally::add(&mut usage.successors, tally.accesses());
                     }
                     usage.add((*thread, *node, *initial), tally, object);
                     usage.traffic.add(*node, *home, accesses);
@@ -236,7 +236,7 @@ impl Usage {
     /// every four bytes, all of it is: counts may be found, and have their time, a while after they were made.
     pub fn written_while_shared(&self, bytes: u64) -> f64 {
         let Shared { mut others, before, opening, mut own } = self.shared;
-        if counts::total([before.writes, opening.writes, own.writes]) <= bytes / 4 + bytes / 64 {
+        if tally::total([before.writes, opening.writes, own.writes]) <= bytes / 4 + bytes / 64 {
             own.writes = 0;
         } else if opening.writes > bytes.saturating_mul(4) || opening.writes > bytes / 2 && own.writes > 0 {
             own += opening;

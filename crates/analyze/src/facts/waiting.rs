@@ -22,10 +22,11 @@
 
 use crate::dataset::study::Study;
 use crate::facts::cache_lines::LINE_SHIFT;
-use crate::facts::flows::FlowKey;
 use crate::facts::page_sums::OfPage;
-use crate::model::counts::{self, Counts, Tally};
+use crate::facts::page_use::FlowKey;
+use crate::model::counts::Counts;
 use crate::model::report::Value;
+use crate::model::tally::{self, Tally};
 use numalens_profile::ids::{Page, ProcessId, SiteId};
 use rustc_hash::FxHashMap;
 
@@ -54,7 +55,7 @@ impl Waiting {
             waiting.all.add(class, tally);
             if study.code.waits(site) {
                 waiting.counts.add(class, tally);
-                counts::add(sites.entry(site).or_default(), tally.accesses());
+                tally::add(sites.entry(site).or_default(), tally.accesses());
             }
         }
         waiting.hottest = sites.iter().max_by_key(|(site, n)| (**n, **site)).map(|(site, _)| *site);
@@ -74,7 +75,7 @@ impl Waiting {
         let mut alone: Vec<Option<((Page, ProcessId), u64)>> = vec![None; not_seen.len()];
         for flows in study.flows.sums.pages() {
             let page = flows[0].0.page();
-            let all = || counts::total(flows.iter().map(|(_, tally)| tally.accesses()));
+            let all = || tally::total(flows.iter().map(|(_, tally)| tally.accesses()));
             if let Some(waits) = waiting.pages.get_mut(&page) {
                 *waits = (*waits / all().max(1) as f64).min(1.0);
                 continue;

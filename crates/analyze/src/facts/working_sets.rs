@@ -9,11 +9,11 @@
 //! divided as far as its users divide them, and are accessed alike.
 
 use crate::dataset::study::Study;
-use crate::facts::flows::FlowKey;
+use crate::facts::page_use::FlowKey;
 use crate::facts::subjects::SubjectId;
 use crate::facts::usage::{Usage, basis};
 use crate::facts::waiting::Waiting;
-use crate::model::counts::Tally;
+use crate::model::tally::Tally;
 use numalens_profile::ids::ThreadId;
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;

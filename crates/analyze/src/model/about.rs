@@ -1,8 +1,8 @@
 //! How the profile was made: what a reader must know before any figure.
 
-use crate::facts::folds::Weight;
 use crate::model::metrics;
 use crate::model::report::{Field, Report, Shape, Shown, Value};
+use crate::model::tally::Weight;
 use numalens_profile::{CACHE, Meta};
 
 /// What the counts of a profile count.

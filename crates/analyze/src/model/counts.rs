@@ -1,80 +1,13 @@
 //! Accesses split by class, read and write: the sum that every level of attribution carries.
 
-use crate::facts::folds::Bound;
 use crate::model::intervals::{self, Interval};
 use crate::model::metrics::{self, Metric};
 use crate::model::report::{Column, Field, Shown, Value};
+use crate::model::tally::Bound;
+use crate::model::tally::{Tally, sum};
 use numalens_profile::words::Class;
 use std::cmp::Reverse;
 use std::ops::AddAssign;
-
-/// No program makes as many accesses, but a forged profile may say so. Sums stop here instead of going round, and there is room to
-/// add two of them or to multiply one by a small number.
-pub const MOST: u64 = 1 << 56;
-
-/// The sum of two counts.
-pub fn sum(one: u64, other: u64) -> u64 {
-    one.saturating_add(other).min(MOST)
-}
-
-/// Adds to a count.
-pub fn add(to: &mut u64, more: u64) {
-    *to = sum(*to, more);
-}
-
-/// The sum of counts.
-pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
-    counts.into_iter().fold(0, sum)
-}
-
-/// Reads, writes and the samples behind them. Packed, for there are millions: the widest field would have all of them stand 16 bytes apart.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[repr(C, packed(8))]
-pub struct Tally {
-    pub reads: u64,
-    pub writes: u64,
-    /// 0: exact counts.
-    pub samples: u64,
-    /// Those of the accesses that samples stand behind; the others are exact.
-    pub estimated: u64,
-    /// Sum of the squares of what samples stand for: how unequal they are.
-    pub squares: u128,
-}
-
-impl Tally {
-    /// Reads and writes.
-    pub fn accesses(&self) -> u64 {
-        self.reads + self.writes
-    }
-
-    /// The part with this number of so many that are as equal as whole numbers can be; all of them are the whole.
-    pub fn part(&self, number: u64, of: u64) -> Tally {
-        let part = |n: u128| {
-            let until = |number: u64| {
-                n / u128::from(of) * u128::from(number) + n % u128::from(of) * u128::from(number) / u128::from(of)
-            };
-            until(number + 1) - until(number)
-        };
-        let small = |n: u64| u64::try_from(part(u128::from(n))).unwrap_or(u64::MAX);
-        Tally {
-            reads: small(self.reads),
-            writes: small(self.writes),
-            samples: small(self.samples),
-            estimated: small(self.estimated),
-            squares: part(self.squares),
-        }
-    }
-}
-
-impl AddAssign for Tally {
-    fn add_assign(&mut self, other: Self) {
-        self.reads = sum(self.reads, other.reads);
-        self.writes = sum(self.writes, other.writes);
-        self.samples = sum(self.samples, other.samples);
-        self.estimated = sum(self.estimated, other.estimated);
-        self.squares = self.squares.saturating_add(other.squares);
-    }
-}
 
 /// Accesses by class. The classes' sum is the number of accesses: it is not kept apart, so it cannot differ.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -333,7 +266,8 @@ pub fn class_fields(counts: &Counts) -> Vec<Field> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::folds::Weight;
+    use crate::model::tally::MOST;
+    use crate::model::tally::Weight;
 
     #[test]
     fn sums_of_forged_counts_stop() {

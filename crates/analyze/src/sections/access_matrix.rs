@@ -1,9 +1,9 @@
 //! Section `matrix`: accesses by the thread's node and the page's home.
 
 use crate::dataset::study::Study;
-use crate::model::counts::Tally;
 use crate::model::metrics;
 use crate::model::report::{Matrix, Report, Shape};
+use crate::model::tally::Tally;
 use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 

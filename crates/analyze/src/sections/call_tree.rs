@@ -6,41 +6,14 @@
 
 use crate::dataset::study::Study;
 use crate::facts::code::Called;
-use crate::facts::folds::Weight;
 use crate::facts::placed;
 use crate::model::counts::{self, Counts};
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::sections::lines::name_doubts;
 use numalens_profile::ids::{SiteId, StackId};
-use numalens_profile::tables::Sample;
-use numalens_profile::words::{Access, Class, ObjectKind};
+use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-
-/// Accesses of samples by where they were made.
-#[derive(Default)]
-pub struct StackFacts(pub FxHashMap<(Option<StackId>, SiteId, Class), counts::Tally>);
-
-impl StackFacts {
-    /// Columns that [`StackFacts::add`] reads.
-    pub const COLUMNS: &'static [&'static str] = &["process", "stack", "site", "access", "class", "period"];
-
-    /// Adds a sample.
-    pub fn add(&mut self, row: &Sample, weight: Weight) {
-        let reads = u64::from(row.access != Access::Write);
-        let writes = u64::from(row.access != Access::Read);
-        let tally = weight.tally(reads, writes, 1, row.period);
-        *self.0.entry((row.stack, row.site, row.class)).or_default() += tally;
-    }
-
-    /// Both together.
-    pub fn merge(mut self, other: Self) -> Self {
-        for (key, tally) in other.0 {
-            *self.0.entry(key).or_default() += tally;
-        }
-        self
-    }
-}
 
 /// Rows of the tree; a program with more has most of them in corners that nobody looks at.
 const MOST: usize = 20_000;

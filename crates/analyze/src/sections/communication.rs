@@ -7,11 +7,12 @@
 use crate::dataset::clusters::{self, Communication};
 use crate::dataset::study::Study;
 use crate::facts::seats::Seats;
-use crate::model::counts::{self, percent};
+use crate::model::counts::percent;
 use crate::model::metrics::{self, Metric};
+use crate::model::node::node;
 use crate::model::report::{Column, Field, Report, Shape, Shown, Table, Value};
+use crate::model::tally;
 use crate::sections::access_matrix::fill;
-use crate::sections::threads::node;
 use numalens_profile::ids::ThreadId;
 use numalens_topology::NodeId;
 use std::cmp::Reverse;
@@ -26,7 +27,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     };
     let pairs: Vec<((ThreadId, ThreadId), u64)> =
         found.pairs.iter().map(|(pair, n)| (*pair, n.round() as u64)).filter(|(_, n)| *n > 0).collect();
-    let all = counts::total(pairs.iter().map(|(_, n)| *n));
+    let all = tally::total(pairs.iter().map(|(_, n)| *n));
     let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
     if doubts.is_empty() && all == 0 {
         doubts.push(rule.nothing.to_string());

@@ -1,9 +1,9 @@
 //! How far each page belongs to one node alone (page exclusivity).
 
 use crate::dataset::study::Study;
-use crate::facts::folds::PageKey;
-use crate::model::counts::Tally;
+use crate::facts::page_use::PageKey;
 use crate::model::report::Value;
+use crate::model::tally::Tally;
 use numalens_topology::NodeId;
 
 /// The sums of one page by node, in order, wherever the page was.

@@ -2,7 +2,7 @@
 //! function that it was inlined into, as in a disassembly). First touches belong to the function that has their line.
 
 use crate::dataset::study::Study;
-use crate::facts::cache_misses::{self as misses, Missed};
+use crate::facts::cache_misses::Missed;
 use crate::facts::code::FunctionName;
 use crate::facts::placed::FirstTouches;
 use crate::facts::runtime;
@@ -10,6 +10,7 @@ use crate::model::counts::{self, Counts};
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::sections::lines::name_doubts;
+use crate::sections::misses;
 use rustc_hash::FxHashMap;
 
 /// What stands for all functions of a system library.

@@ -8,54 +8,23 @@
 use crate::dataset::study::Study;
 use crate::facts::code::OwnPlace;
 use crate::facts::divided::Division;
-use crate::facts::folds::{Sums, Weight, merge};
 use crate::facts::placed;
-use crate::model::counts::{self, Counts, percent};
+use crate::model::counts::{Counts, percent};
 use crate::model::metrics;
+use crate::model::object_group::Group;
 use crate::model::report::{Column, Location, Report, Shape, Shown, Table, Value};
+use crate::model::tally::{self, Sums};
 use crate::sections::call_tree;
 use crate::sections::lines::name_doubts;
-use crate::sections::objects::{self, Group};
 use numalens_profile::ids::{ObjectId, SiteId, StackId};
-use numalens_profile::tables::{Object, Sample};
-use numalens_profile::words::{Access, Class, ObjectKind};
+use numalens_profile::tables::Object;
+use numalens_profile::words::{Class, ObjectKind};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Rows of each table; the lines of a large program and their objects are more than anyone reads.
 const MOST: usize = 1000;
-
-/// Accesses that were looked at one by one, by instruction and object.
-#[derive(Default)]
-pub struct UseFacts(pub Sums<(SiteId, Option<ObjectId>, Class)>);
-
-impl UseFacts {
-    /// Columns that [`UseFacts::add`] reads.
-    pub const COLUMNS: &'static [&'static str] = &["process", "site", "access", "object", "class", "period"];
-
-    /// Adds one.
-    pub fn add(&mut self, row: &Sample, weight: Weight) {
-        let reads = u64::from(row.access != Access::Write);
-        let writes = u64::from(row.access != Access::Read);
-        let tally = weight.tally(reads, writes, 1, row.period);
-        *self.0.entry((row.site, row.object, row.class)).or_default() += tally;
-    }
-
-    /// What divides accesses whose instruction is not known.
-    pub fn by_site(&self) -> Division<SiteId> {
-        let mut division = Division::default();
-        for ((site, _, class), tally) in &self.0 {
-            division.add(*site, *class, *tally);
-        }
-        division
-    }
-
-    /// Both together.
-    pub fn merge(self, other: Self) -> Self {
-        UseFacts(merge(self.0, other.0))
-    }
-}
 
 /// A line and one of its objects; none: accesses to nobody knows what.
 #[derive(Default)]
@@ -124,7 +93,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         let Some(line) = lines.of(None, Some(*site)) else { continue };
         let object = object.and_then(|id| groups.of(id));
         let row = by_object.entry((line, object)).or_default();
-        counts::add(&mut row.seen, tally.samples);
+        tally::add(&mut row.seen, tally.samples);
         if sampled {
             row.counts.add(*class, *tally);
             totals.entry(line).or_default().add(*class, *tally);
@@ -165,8 +134,8 @@ pub fn run(study: &Study) -> Vec<Report> {
             by_stack.entry((line, stack)).or_default().allocated += object.size;
         }
     }
-    let all_seen = counts::total(by_object.values().map(|row| row.seen));
-    let covered = counts::total(totals.values().map(Counts::accesses));
+    let all_seen = tally::total(by_object.values().map(|row| row.seen));
+    let covered = tally::total(totals.values().map(Counts::accesses));
     let objects = of_objects(study, &lines, &groups, by_object, &totals).doubting(doubts(study, covered, all_seen));
     vec![objects, on_stacks(study, &lines, by_stack, &totals)]
 }
@@ -202,12 +171,12 @@ impl<'a> Groups<'a> {
         let mut sorted: Vec<&Object> = study.objects.values().collect();
         sorted.sort_unstable_by_key(|object| (Reverse(object.size), object.object));
         for object in sorted {
-            let number = *known.entry(objects::group(object)).or_insert_with(|| {
+            let number = *known.entry(Group::of(object)).or_insert_with(|| {
                 groups.all.push(Objects { example: object, size: 0, count: 0 });
                 groups.all.len() - 1
             });
-            counts::add(&mut groups.all[number].size, object.size);
-            counts::add(&mut groups.all[number].count, object.count);
+            tally::add(&mut groups.all[number].size, object.size);
+            tally::add(&mut groups.all[number].count, object.count);
             groups.numbers.insert(object.object, number);
         }
         groups

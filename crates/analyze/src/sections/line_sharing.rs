@@ -5,11 +5,12 @@
 
 use crate::dataset::study::Study;
 use crate::facts::seats::Seats;
-use crate::model::counts::{add, percent};
+use crate::model::counts::percent;
 use crate::model::metrics;
+use crate::model::node::node;
 use crate::model::report::{Column, Field, Location, Report, Shape, Shown, Table, Value};
+use crate::model::tally::add;
 use crate::sections::pages::Homes;
-use crate::sections::threads::node;
 use numalens_profile::ids::{ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{CacheLine, Object};
 use rustc_hash::FxHashMap;

@@ -4,14 +4,16 @@
 //! whose call stack is known, also to the caller of library code (see `code`). Every access belongs to exactly one row.
 
 use crate::dataset::study::Study;
-use crate::facts::cache_misses::{self as misses, Missed};
+use crate::facts::cache_misses::Missed;
 use crate::facts::code::OwnPlaces;
 use crate::facts::placed::FirstTouches;
 use crate::facts::runtime;
-use crate::model::counts::{self, Counts, Tally};
+use crate::model::counts::{self, Counts};
 use crate::model::metrics;
 use crate::model::report::{Column, Location, Report, Shape, Table, Value};
+use crate::model::tally::Tally;
 use crate::sections::functions;
+use crate::sections::misses;
 use numalens_profile::ids::{FunctionId, SiteId};
 use numalens_profile::tables::PlacedPages;
 use numalens_profile::words::Class;

@@ -6,37 +6,22 @@
 use crate::advice::classify::{self, Judged};
 use crate::dataset::study::Study;
 use crate::facts::code::OwnPlace;
-use crate::facts::folds::Bound;
 use crate::facts::margins;
 use crate::facts::placed::{self, FirstTouches};
 use crate::facts::usage::{self, Usages};
 use crate::model::counts::{self, Counts};
 use crate::model::metrics;
+use crate::model::object_group::Group;
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value, Word};
+use crate::model::tally::{self, Bound};
 use crate::sections::lines::via;
-use numalens_profile::ids::{ObjectId, ProcessId, SiteId, StackId};
+use numalens_profile::ids::{ObjectId, ProcessId};
 use numalens_profile::tables::{BY_ADDRESS, Object};
 use numalens_profile::words::{Fault, ObjectKind};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-
-/// What makes objects one row.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub enum Group {
-    Allocated {
-        stack: Option<StackId>,
-        site: Option<SiteId>,
-        name: String,
-    },
-    Named {
-        kind: ObjectKind,
-        name: String,
-    },
-    /// An object that the table does not have.
-    Lost(ObjectId),
-}
 
 #[derive(Default)]
 struct Row {
@@ -84,9 +69,9 @@ impl Rows {
 pub fn run(study: &Study) -> Vec<Report> {
     let mut rows = Rows::default();
     for (id, object) in &study.objects {
-        let row = rows.of_group(*id, group(object));
-        counts::add(&mut row.size, object.size);
-        counts::add(&mut row.count, object.count);
+        let row = rows.of_group(*id, Group::of(object));
+        tally::add(&mut row.size, object.size);
+        tally::add(&mut row.count, object.count);
         row.processes.insert(object.process);
         // By id among equals, so that equal profiles give equal reports.
         if row
@@ -206,14 +191,6 @@ fn beyond(group: &Group, row: &Row, rest: &BTreeMap<ProcessId, u64>) -> u64 {
         return 0;
     }
     row.processes.iter().filter_map(|process| rest.get(process)).sum()
-}
-
-/// The row that an object belongs to.
-pub fn group(object: &Object) -> Group {
-    match object.kind {
-        ObjectKind::Heap => Group::Allocated { stack: object.stack, site: object.site, name: object.name.clone() },
-        kind => Group::Named { kind, name: object.name.clone() },
-    }
 }
 
 fn columns(noun: &'static str) -> Vec<Column> {

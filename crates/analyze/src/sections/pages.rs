@@ -2,11 +2,12 @@
 
 use crate::dataset::study::Study;
 use crate::facts::ancestry::Ancestry;
-use crate::facts::folds::PageKey;
 use crate::facts::page_sums::OfPage;
-use crate::model::counts::{self, Tally, percent};
+use crate::facts::page_use::PageKey;
+use crate::model::counts::{self, percent};
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::model::tally::Tally;
 use crate::sections::exclusivity;
 use numalens_profile::ids::{Page, ProcessId};
 use numalens_profile::tables::PlacedPages;

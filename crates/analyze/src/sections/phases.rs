@@ -4,16 +4,13 @@
 //! of it: right to a bin's width at its ends. All threads count: whose accesses they are is not kept by time.
 
 use crate::dataset::study::Study;
-use crate::facts::looks::Looks;
+use crate::facts::looks::{Looks, Span};
 use crate::model::counts::{self, Counts};
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
 use numalens_profile::ids::Bin;
 use numalens_profile::tables::Phase;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
-
-/// From when to when, in nanoseconds since the start; open where there is none.
-pub type Span = (Option<u64>, Option<u64>);
 
 /// The time of the phases of a name, and what a reader must know of it.
 ///

@@ -1,8 +1,8 @@
 //! Section `placements`: the pinning log. Where threads were allowed to run, from when on, and what made it so.
 
 use crate::dataset::study::Study;
+use crate::model::node::node;
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
-use crate::sections::threads::node;
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {

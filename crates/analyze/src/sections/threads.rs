@@ -1,13 +1,14 @@
 //! Section `threads`: who accesses what.
 
 use crate::dataset::study::Study;
-use crate::facts::cache_misses as misses;
 use crate::facts::placed::FirstTouches;
-use crate::model::counts::{self, Counts, Tally, percent};
+use crate::model::counts::{self, Counts, percent};
 use crate::model::metrics;
+use crate::model::node::node;
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::model::tally::Tally;
+use crate::sections::misses;
 use numalens_profile::ids::ThreadId;
-use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 
 /// Accesses to the thread's own node, and all while it was pinned.
@@ -106,9 +107,4 @@ fn row(
         Value::maybe(thread.and_then(|t| t.end_ns), Value::Time),
     ]);
     row
-}
-
-/// A node, or the word for none.
-pub fn node(node: Option<NodeId>) -> Value {
-    node.map_or_else(|| Value::Text("unpinned".to_string()), Value::Node)
 }

@@ -3,12 +3,13 @@
 //! A page is hot with more accesses than the mean of the pages that were used, cold with less than a tenth of it, or with none.
 
 use crate::dataset::study::Study;
-use crate::facts::folds::PageKey;
 use crate::facts::page_sums::OfPage;
+use crate::facts::page_use::PageKey;
 use crate::facts::placed;
-use crate::model::counts::{Tally, percent};
+use crate::model::counts::percent;
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Table, Value};
+use crate::model::tally::Tally;
 use crate::sections::access_matrix;
 use crate::sections::pages::Homes;
 use numalens_topology::NodeId;

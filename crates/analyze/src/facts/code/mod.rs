@@ -8,13 +8,13 @@
 
 mod own_places;
 
-use crate::facts::folds::NO_SITE;
+use crate::facts::runtime;
+use crate::facts::sites::NO_SITE;
 use crate::model::by_id::ById;
+use crate::model::report::Location;
 use own_places::Own;
 pub use own_places::OwnPlaces;
 
-use crate::facts::runtime;
-use crate::model::report::Location;
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId, StackId};
 use numalens_profile::tables::{Frame, Function, Module, Site, Stack, WaitingSite};
 use rayon::prelude::*;
