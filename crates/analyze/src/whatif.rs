@@ -6,8 +6,8 @@
 
 use crate::dataset::load::{LoadError, Need, Options};
 use crate::dataset::study::Study;
+use crate::dataset::usages;
 use crate::facts::subjects::{RunId, SubjectId};
-use crate::facts::usage;
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Table, Value};
 use crate::sections::access_matrix;
@@ -243,7 +243,7 @@ fn doubts(study: &Study, plan: &Plan) -> Vec<String> {
         let percent = homeless as f64 * 100.0 / all as f64;
         doubts.push(format!("{percent:.1} % of the accesses went to pages without a home; they stay out of it"));
     }
-    if !usage::matters(study) {
+    if !usages::matters(study) {
         doubts.push("the machine has one node: every placement is the same; try --machine 4x2".to_string());
     }
     doubts

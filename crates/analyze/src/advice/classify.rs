@@ -3,11 +3,12 @@
 use super::program::Clusters;
 use super::words as w;
 use super::{Candidate, Effect, causes, evidence};
-use crate::facts::cache_lines::{self, Contended};
+use crate::dataset::usages::Usages;
 use crate::facts::code::OwnPlace;
+use crate::facts::contended_lines::{self, Contended};
 use crate::facts::policies::Policy;
 use crate::facts::subjects::{Subject, SubjectId};
-use crate::facts::usage::{Usage, Usages, basis};
+use crate::facts::usage::Usage;
 use crate::model::about::Unit;
 use crate::model::metrics;
 use crate::model::object_group::Group;
@@ -81,11 +82,11 @@ pub struct Judged {
 
 /// Every object that was accessed, those of one allocation stack as one; also those that concern too little for advice.
 pub fn objects(usages: &Usages) -> FxHashMap<Group, Judged> {
-    let contended = cache_lines::contended(usages.study);
+    let contended = contended_lines::contended(usages.study.lines());
     let judged = cases(usages).filter_map(|(id, subject, usage)| {
         let example = subject.example.as_ref().filter(|_| usage.all.accesses() > 0)?;
         let case = Case::new(usages, (id, subject, usage), contended.get(&id));
-        let judged = if basis(&usage.all) < ENOUGH { None } else { case.judge() };
+        let judged = if usage.all.basis() < ENOUGH { None } else { case.judge() };
         let pattern = judged.map(|(pattern, remedy, _)| (pattern, remedy));
         Some((Group::of(example), Judged { pattern, evidence: evidence::of(&[&case]) }))
     });
@@ -95,9 +96,9 @@ pub fn objects(usages: &Usages) -> FxHashMap<Group, Judged> {
 
 /// The candidates of all subjects, those of one cause as one.
 pub(super) fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate> {
-    let contended = cache_lines::contended(usages.study);
+    let contended = contended_lines::contended(usages.study.lines());
     let judged = cases(usages).filter_map(|(id, subject, usage)| {
-        if !is_far(usages, usage) || basis(&usage.all) < ENOUGH || clusters.explain(usage) {
+        if !is_far(usages, usage) || usage.all.basis() < ENOUGH || clusters.explain(usage) {
             return None;
         }
         let case = Case::new(usages, (id, subject, usage), contended.get(&id));
@@ -190,7 +191,7 @@ impl<'a> Case<'a> {
     fn handed_on(&self) -> Option<HandedOn<'a>> {
         let example = self.subject.example.as_ref().filter(|object| object.kind == ObjectKind::Heap)?;
         let blocks = &self.usages.blocks;
-        if let Some(next) = blocks.next(self.usages.study, example) {
+        if let Some(next) = blocks.next(&self.usages.study.objects, example) {
             return Some(HandedOn { next: Some(next), own: self.of_pages() });
         }
         let again = self.subject.count > 1 && self.subject.size as f64 >= self.subject.bytes as f64 * AGAIN;
@@ -368,7 +369,7 @@ impl Case<'_> {
     fn line_is_shared(&self) -> bool {
         // Beside exact counts a few accesses are looked at, where they are drawn: those of the subject say how it divides.
         let exact = self.usage.all.samples == 0;
-        let used: u64 = self.usage.nodes.values().map(basis).sum();
+        let used: u64 = self.usage.nodes.values().map(Tally::basis).sum();
         match self.contended {
             Some(lines) => lines.samples * 2 > if exact { lines.all } else { used },
             None => {
@@ -393,7 +394,7 @@ impl Case<'_> {
     fn writes_move_lines(&self) -> bool {
         let writes: u64 = self.usage.nodes.values().map(|tally| tally.writes).sum();
         let accesses: u64 = self.usage.nodes.values().map(Tally::accesses).sum();
-        writes * self.users.len() as u64 * cache_lines::OFTEN >= accesses
+        writes * self.users.len() as u64 * contended_lines::OFTEN >= accesses
     }
 
     /// Accesses by users, those of the initialisation among them as the users have the memory.

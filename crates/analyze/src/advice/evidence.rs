@@ -1,7 +1,7 @@
 //! What was seen of a subject, or of those of one cause together.
 
 use super::classify::{Case, HandedOn};
-use crate::facts::cache_lines::Contended;
+use crate::facts::contended_lines::Contended;
 use crate::facts::policies::{Policy, Setter};
 use crate::model::counts::percent;
 use crate::model::metrics;

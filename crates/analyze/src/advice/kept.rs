@@ -2,7 +2,8 @@
 
 use super::MUCH;
 use super::classify::cases;
-use crate::facts::usage::{Usage, Usages};
+use crate::dataset::usages::Usages;
+use crate::facts::usage::Usage;
 use rayon::iter::ParallelIterator;
 
 /// What is said of accesses that are remote to memory which its users keep in their caches, where they are many.

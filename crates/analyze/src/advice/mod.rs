@@ -23,8 +23,8 @@ pub mod words;
 
 use crate::dataset::load::{LoadError, Need, Options};
 use crate::dataset::study::Study;
+use crate::dataset::usages::{self, Usages};
 use crate::facts::code::OwnPlace;
-use crate::facts::usage::{self, Usages};
 use crate::model::about::Unit;
 use crate::model::report::{Field, Finding, Member, Report, Shape, Value, Word};
 use numalens_profile::Profile;
@@ -106,7 +106,7 @@ fn findings(study: &Study) -> Vec<Report> {
         doubts.push(missing);
     } else if usages.all.accesses() == 0 && study.fetches.instructions.is_empty() {
         doubts.push(study.about.none("accesses"));
-    } else if !usage::matters(study) {
+    } else if !usages::matters(study) {
         doubts.push("the machine has one node: record on a virtual one, with --machine 4x2".to_string());
     } else if !enough && fetches < LEAST_SAMPLES {
         doubts.push(format!("{} {FEW}", usages.all.samples));

@@ -3,7 +3,7 @@
 
 use super::unbound::Unbound;
 use super::{LEAST_SHARE, classify, kept, words};
-use crate::facts::usage::Usages;
+use crate::dataset::usages::Usages;
 use crate::model::report::{Finding, Value};
 
 /// One sentence each.

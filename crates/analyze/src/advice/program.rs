@@ -4,9 +4,10 @@ use super::words as w;
 use super::{Candidate, Effect};
 use crate::dataset::clusters::{self, Cluster};
 use crate::dataset::study::Study;
+use crate::dataset::usages::Usages;
 use crate::facts::code::OwnPlace;
 use crate::facts::page_sums::OfPage;
-use crate::facts::usage::{Usage, Usages};
+use crate::facts::usage::Usage;
 use crate::model::counts::{Counts, percent};
 use crate::model::intervals;
 use crate::model::metrics;
@@ -221,7 +222,9 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
         }
     }
     pages.retain(|_, objects| objects.len() > 1);
-    for flows in study.flows.sums.pages().filter(|flows| usages.working_sets.keep_page(study, flows, &usages.waiting)) {
+    for flows in
+        study.flows.sums.pages().filter(|flows| usages.working_sets.keep_page(&study.subjects, flows, &usages.waiting))
+    {
         let (page, process) = flows[0].0.page();
         pages.remove(&(process, page));
     }

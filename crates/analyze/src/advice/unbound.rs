@@ -4,7 +4,7 @@
 //! what it touched first stays behind. What that may cost is predicted: the accesses of such threads come from anywhere.
 
 use super::LEAST_GAIN;
-use crate::facts::usage::Usages;
+use crate::dataset::usages::Usages;
 use crate::model::tally;
 use numalens_profile::ids::ThreadId;
 use rustc_hash::FxHashSet;

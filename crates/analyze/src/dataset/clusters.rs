@@ -7,7 +7,6 @@
 
 use crate::dataset::study::Study;
 use crate::facts::seats::Seats;
-use crate::facts::usage::basis;
 use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_topology::NodeId;
 use rayon::prelude::*;
@@ -44,7 +43,7 @@ const WIDEST: u32 = 9;
 pub fn threads(study: &Study) -> BTreeMap<ThreadId, f64> {
     let mut threads: FxHashMap<ThreadId, f64> = FxHashMap::default();
     for (key, tally) in study.flows.sums.iter().filter(|(key, _)| !key.initial) {
-        *threads.entry(key.thread).or_default() += basis(tally) as f64;
+        *threads.entry(key.thread).or_default() += tally.basis() as f64;
     }
     threads.into_iter().collect()
 }
@@ -93,7 +92,7 @@ pub fn communication(study: &Study) -> Communication {
             page: key.page.0,
             thread: key.thread,
             node: key.node,
-            n: basis(tally),
+            n: tally.basis(),
         })
         .collect();
     // Sorted rather than hashed: neighbours of any width are then together.
@@ -139,7 +138,7 @@ pub fn find(study: &Study, communication: &Communication) -> Vec<Cluster> {
     let all: f64 = communication.threads.values().sum();
     let active: Vec<ThreadId> =
         communication.threads.iter().filter(|(_, n)| **n * 100.0 >= all).map(|(thread, _)| *thread).collect();
-    let seats = Seats::of(study);
+    let seats = Seats::of(&study.sites, &study.pinning);
     let node = |thread: &ThreadId| seats.node(*thread);
     let mut clusters: Vec<Vec<ThreadId>> = active.iter().map(|thread| vec![*thread]).collect();
     // Whoever is gone before the other one begins shares nothing: memory was handed on.

@@ -5,6 +5,7 @@ use crate::facts::cache_misses::Misses;
 use crate::facts::call_stacks::StackFacts;
 use crate::facts::code::{Code, OwnPlace};
 use crate::facts::code_fetches::CodeFacts;
+use crate::facts::contended_lines::Lines;
 use crate::facts::first_accesses::Events;
 use crate::facts::line_objects::UseFacts;
 use crate::facts::margins;
@@ -14,7 +15,8 @@ use crate::facts::page_use::{Flows, Moments, PageFacts};
 use crate::facts::placed::FirstTouches;
 use crate::facts::sites::SiteFacts;
 use crate::facts::subjects::Subjects;
-use crate::facts::usage::Totals;
+use crate::facts::totals::Basis;
+use crate::facts::totals::Totals;
 use crate::facts::wrappers::Wrappers;
 use crate::model::about::About;
 use crate::model::counts::Counts;
@@ -24,6 +26,7 @@ use numalens_profile::ids::{ObjectId, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, LineCommunication, Object, Phase, PlacedPages, Placement, Process, Thread,
 };
+use numalens_simulate::CostModel;
 use numalens_topology::{Machine, NodeId};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock};
@@ -87,6 +90,29 @@ impl Study {
             Wrappers::new(&self.code, allocations.chain(touches))
         });
         wrappers.own_place(&self.code, stack, site)
+    }
+
+    /// What its memory is used for, summed when it is first asked for.
+    pub fn totals(&self, model: &CostModel<'_>) -> &Totals {
+        let ends_before = |one, other| self.ends_before(one, other);
+        let basis = Basis {
+            about: &self.about,
+            machine: &self.machine,
+            objects: &self.objects,
+            code: &self.code,
+            subjects: &self.subjects,
+            sites: &self.sites,
+            by_object: &self.by_object,
+            lines: &self.lines,
+            flows: &self.flows,
+            ends_before: &ends_before,
+        };
+        self.usage.get_or_init(|| Totals::new(&basis, model))
+    }
+
+    /// What is known of its cache lines.
+    pub fn lines(&self) -> Lines<'_> {
+        Lines { counted: &self.cache_lines, sampled: &self.lines, subjects: &self.subjects, code: &self.code }
     }
 
     /// Accesses of everything.

@@ -22,7 +22,7 @@ pub use figures::Scalar;
 
 use crate::dataset::load::{LoadError, Need, Options};
 use crate::dataset::study::Study;
-use crate::facts::usage;
+use crate::dataset::usages;
 use crate::model::metrics;
 use crate::model::report::{Report, Shape, Value};
 use numalens_profile::Profile;
@@ -62,7 +62,7 @@ pub fn run(before: &Profile, after: &Profile, options: &Options) -> Result<Diff,
     let executable = Sides { before: executables.before.as_deref(), after: executables.after.as_deref() };
     let lines = rows::lines(studies, executable);
     let objects = rows::objects(studies, executable);
-    let traffic = studies.map(|study| usage::traffic(study, CostModel::new(&study.machine)));
+    let traffic = studies.map(|study| usages::traffic(study, CostModel::new(&study.machine)));
     let scalars = Sides {
         before: figures::scalars(studies.before, &traffic.before),
         after: figures::scalars(studies.after, &traffic.after),

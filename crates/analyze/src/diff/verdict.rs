@@ -5,7 +5,7 @@ use super::Sides;
 use super::rows::Row;
 use crate::advice::{LEAST_GAIN, LEAST_SAMPLES};
 use crate::dataset::study::Study;
-use crate::facts::usage;
+use crate::dataset::usages;
 use crate::model::counts::Counts;
 use crate::model::intervals::Interval;
 use crate::model::report::{Field, Report, Shape, Value};
@@ -248,7 +248,7 @@ fn sentence(
     if signed(low) != signed(value) || signed(high) != signed(value) {
         sentence += &format!(" ({} to {} %)", signed(low), signed(high));
     }
-    if usage::matters(studies.before) || usage::matters(studies.after) {
+    if usages::matters(studies.before) || usages::matters(studies.after) {
         let (old, new) = (share(&remote.before), share(&remote.after));
         sentence += &format!("; remote share {} -> {}", percent(old), percent(new));
     }

@@ -16,8 +16,7 @@
 //!    accesses: what is told of the pages is about that one.
 //! 2. *Own*: each block is one node's, while the blocks together have more bytes than the pages that they lie on.
 
-use crate::dataset::study::Study;
-use crate::facts::usage::basis;
+use crate::facts::objects::ObjectFacts;
 use crate::model::object_group::Group;
 use crate::model::sharing::{self, Use};
 use numalens_profile::ids::{ObjectId, ProcessId};
@@ -44,40 +43,36 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// Of a study with objects and their accesses.
-    pub fn of(study: &Study) -> Blocks {
+    /// Of objects and their accesses.
+    pub fn of(objects: &FxHashMap<ObjectId, Object>, by_object: &ObjectFacts) -> Blocks {
         let mut blocks = Blocks::default();
         let single = |id: &ObjectId| {
-            let object = study.objects.get(id)?;
+            let object = objects.get(id)?;
             (object.kind == ObjectKind::Heap && object.count == 1 && object.size >= LEAST).then_some(object)
         };
-        for (key, tally) in &study.by_object.sums {
+        for (key, tally) in &by_object.sums {
             let Some(object) = single(&key.object) else { continue };
             if let Some(node) = key.node {
-                let one = Use { part: u64::from(object.object.0), user: u32::from(node.0), n: basis(tally) };
+                let one = Use { part: u64::from(object.object.0), user: u32::from(node.0), n: tally.basis() };
                 blocks.uses.entry(Group::of(object)).or_default().push(one);
             }
             if key.node.is_some() && key.home.is_some() && key.node != key.home {
-                *blocks.remote.entry(object.object).or_default() += basis(tally);
+                *blocks.remote.entry(object.object).or_default() += tally.basis();
             }
         }
-        blocks.order = study
-            .objects
-            .keys()
-            .filter_map(single)
-            .map(|object| (object.process, object.base, object.object))
-            .collect();
+        blocks.order =
+            objects.keys().filter_map(single).map(|object| (object.process, object.base, object.object)).collect();
         blocks.order.sort_unstable();
         blocks
     }
 
     /// The block with the most remote accesses where this one had been, if it has more there than this one.
-    pub fn next<'a>(&self, study: &'a Study, gone: &Object) -> Option<&'a Object> {
+    pub fn next<'a>(&self, objects: &'a FxHashMap<ObjectId, Object>, gone: &Object) -> Option<&'a Object> {
         let death = gone.death_ns.filter(|_| gone.count == 1 && gone.kind == ObjectKind::Heap)?;
         let end = (gone.process, gone.base.saturating_add(gone.size));
         let before = |at: (ProcessId, u64)| self.order.partition_point(|(process, base, _)| (*process, *base) < at);
         let from = before((gone.process, gone.base)).saturating_sub(LOOK_BACK);
-        let near = self.order[from..before(end)].iter().filter_map(|(.., id)| study.objects.get(id));
+        let near = self.order[from..before(end)].iter().filter_map(|(.., id)| objects.get(id));
         let there = near.filter(|object| {
             object.process == gone.process && object.birth_ns >= death && Group::of(object) != Group::of(gone)
         });

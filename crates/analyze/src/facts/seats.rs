@@ -3,7 +3,8 @@
 //! Accesses are told with the node that their thread was on, and a thread that moved has some on each. Pairs of threads, the users of a cache line and clusters have one
 //! node for each thread: that of most of its accesses, which need not be the one that it was on in the end. Of threads that moved the sections say so.
 
-use crate::dataset::study::Study;
+use crate::facts::sites::SiteFacts;
+use numalens_profile::PinningLog;
 use numalens_profile::ids::ThreadId;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
@@ -15,7 +16,7 @@ const FEW: u64 = 100;
 
 /// The node of each thread.
 pub struct Seats<'a> {
-    study: &'a Study,
+    pinning: &'a PinningLog,
     threads: FxHashMap<ThreadId, Seat>,
 }
 
@@ -27,9 +28,9 @@ struct Seat {
 
 impl<'a> Seats<'a> {
     /// Of all threads.
-    pub fn of(study: &'a Study) -> Self {
+    pub fn of(sites: &SiteFacts, pinning: &'a PinningLog) -> Self {
         let mut all: FxHashMap<ThreadId, BTreeMap<Option<NodeId>, u64>> = FxHashMap::default();
-        for ((thread, node, _), tally) in study.sites.by_nodes() {
+        for ((thread, node, _), tally) in sites.by_nodes() {
             *all.entry(thread).or_default().entry(node).or_default() += tally.accesses();
         }
         let seat = |nodes: BTreeMap<Option<NodeId>, u64>| {
@@ -37,12 +38,12 @@ impl<'a> Seats<'a> {
             let (node, most) = nodes.into_iter().max_by_key(|(node, n)| (*n, Reverse(*node))).unwrap_or_default();
             Seat { node, moved: (sum - most) * FEW > sum }
         };
-        Seats { study, threads: all.into_iter().map(|(thread, nodes)| (thread, seat(nodes))).collect() }
+        Seats { pinning, threads: all.into_iter().map(|(thread, nodes)| (thread, seat(nodes))).collect() }
     }
 
     /// Its node; none: it was bound to none. Of one without accesses, where it was in the end.
     pub fn node(&self, thread: ThreadId) -> Option<NodeId> {
-        self.threads.get(&thread).map_or_else(|| self.study.pinning.last(thread), |seat| seat.node)
+        self.threads.get(&thread).map_or_else(|| self.pinning.last(thread), |seat| seat.node)
     }
 
     /// What is to be said of those of `threads` that worked on several nodes.

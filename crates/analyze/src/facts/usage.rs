@@ -1,18 +1,12 @@
 //! What every subject's memory is used for, by whom, and what it is to the program as a whole.
 
-use crate::dataset::study::Study;
-use crate::facts::handed_on::Blocks;
 use crate::facts::page_use::FlowKey;
 use crate::facts::shared_use::Shared;
-use crate::facts::waiting::Waiting;
-use crate::facts::working_sets::WorkingSets;
-use crate::model::about::Unit;
 use crate::model::sharing::{self, Sharing, Use};
 use crate::model::tally::{self, Tally};
 use numalens_profile::ids::{ObjectId, ThreadId};
-use numalens_simulate::{CostModel, Traffic};
-use numalens_topology::{LOCAL_DISTANCE, NodeId};
-use rustc_hash::FxHashMap;
+use numalens_simulate::Traffic;
+use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 
 /// One subject's accesses.
@@ -35,131 +29,9 @@ pub struct Usage {
     huge_pages: Vec<Use>,
 }
 
-/// Accesses of the whole program, by subject. Those that wait are not among them.
-#[derive(Default)]
-pub struct Totals {
-    /// In the order of [`SubjectId`]s.
-    pub subjects: Vec<Usage>,
-    pub traffic: Traffic,
-    pub all: Tally,
-    /// What of it private caches keep.
-    pub working_sets: WorkingSets,
-    pub waiting: Waiting,
-    /// Single blocks, as far as they are known.
-    pub blocks: Blocks,
-}
-
-/// The same with the study that they are of.
-pub struct Usages<'a> {
-    pub study: &'a Study,
-    pub model: CostModel<'a>,
-    totals: &'a Totals,
-}
-
-impl std::ops::Deref for Usages<'_> {
-    type Target = Totals;
-
-    fn deref(&self) -> &Totals {
-        self.totals
-    }
-}
-
-/// Samples, or exact accesses: what a share's certainty rests on.
-pub fn basis(tally: &Tally) -> u64 {
-    if tally.samples > 0 { tally.samples } else { tally.accesses() }
-}
-
-impl<'a> Usages<'a> {
-    /// Of a study's flows.
-    pub fn of(study: &'a Study) -> Usages<'a> {
-        let model = CostModel::new(&study.machine);
-        let totals = study.usage.get_or_init(|| Totals::new(study, &model));
-        Usages { study, model, totals }
-    }
-
-    /// Part of all accesses, as a share in percent, and its interval when it comes from samples.
-    pub fn share(&self, part: f64) -> (f64, f64, f64) {
-        let all = self.traffic.total();
-        if all <= 0.0 {
-            return (0.0, 0.0, 0.0);
-        }
-        let percent = (part * 100.0 / all).clamp(0.0, 100.0);
-        let (low, high) = crate::model::intervals::share(percent, self.all.samples).unwrap_or((percent, percent));
-        (percent, low, high)
-    }
-}
-
-/// Accesses as the cost model wants them: a clock sample on a real machine is time, and the way has been paid in it.
-pub fn weigher<'a>(
-    study: &Study,
-    model: CostModel<'a>,
-) -> impl Fn(Option<NodeId>, Option<NodeId>, u64) -> f64 + use<'a> {
-    let paid = matches!(study.about.unit, Unit::Time { .. }) && !study.machine.is_virtual;
-    move |from, home, accesses| match home {
-        Some(home) if paid => accesses as f64 / model.latency(from, home),
-        _ => accesses as f64,
-    }
-}
-
-/// Accesses of everything between nodes, as the cost model wants them, and how many there are.
-pub fn traffic(study: &Study, model: CostModel<'_>) -> (Traffic, Tally) {
-    let weighed = weigher(study, model);
-    let (mut traffic, mut all) = (Traffic::default(), Tally::default());
-    for ((_, from, home), tally) in study.sites.by_nodes() {
-        traffic.add(from, home, weighed(from, home, tally.accesses()));
-        all += tally;
-    }
-    (traffic, all)
-}
-
-impl Totals {
-    fn new(study: &Study, model: &CostModel<'_>) -> Totals {
-        let subjects = study.subjects.all.iter().map(|_| Usage::default()).collect();
-        let mut totals = Totals { subjects, waiting: Waiting::of(study), ..Totals::default() };
-        totals.blocks = Blocks::of(study);
-        let weighed = weigher(study, *model);
-        // Pages of one row stand together for a while, and the same threads use them: what they do is added first.
-        let mut by_thread: FxHashMap<(ThreadId, Option<NodeId>, Option<NodeId>, bool), Tally> = FxHashMap::default();
-        for of_row in study.flows.sums.chunks_by(|a, b| a.run == b.run) {
-            let run = of_row[0].0.run;
-            by_thread.clear();
-            for (key, tally) in of_row {
-                let rest = totals.waiting.without(key, *tally);
-                // Where the page was then: another one may have its address by now.
-                *by_thread.entry((key.thread, key.node, key.home, key.initial)).or_default() += rest;
-            }
-            let waiting = &totals.waiting;
-            let mut usage = run.map(|run| &mut totals.subjects[study.subjects.subject_of(run).0 as usize]);
-            let object = run.and_then(|run| study.subjects.object_of(run));
-            let toucher = run.and_then(|run| study.subjects.toucher_of(run).0);
-            if let Some(usage) = &mut usage {
-                let small_pages = run.map_or(1, |run| study.subjects.small_pages_of(run));
-                let rest = |(key, tally): &(FlowKey, Tally)| (*key, waiting.without(key, *tally));
-                of_row.iter().map(rest).for_each(|(key, tally)| usage.add_page(&key, &tally, small_pages));
-            }
-            for ((thread, node, home, initial), tally) in &by_thread {
-                let accesses = weighed(*node, *home, tally.accesses());
-                totals.traffic.add(*node, *home, accesses);
-                totals.all += *tally;
-                if let Some(usage) = &mut usage {
-                    if toucher.is_some_and(|toucher| study.ends_before(toucher, *thread)) {
-                        tally::add(&mut usage.successors, tally.accesses());
-                    }
-                    usage.add((*thread, *node, *initial), tally, object);
-                    usage.traffic.add(*node, *home, accesses);
-                }
-            }
-        }
-        for (usage, shared) in totals.subjects.iter_mut().zip(&study.flows.shared) {
-            usage.shared = *shared;
-        }
-        totals.working_sets = WorkingSets::new(study, &totals.subjects, &totals.waiting);
-        totals
-    }
-}
-
 impl Usage {
-    fn add(
+    /// Adds what a thread does from a node.
+    pub fn add(
         &mut self,
         (thread, node, initial): (ThreadId, Option<NodeId>, bool),
         tally: &Tally,
@@ -175,12 +47,12 @@ impl Usage {
         *self.objects.entry(object).or_default().entry(node).or_default() += *tally;
     }
 
-    /// `small_pages`: of 4 KiB, that the page has.
-    fn add_page(&mut self, key: &FlowKey, tally: &Tally, small_pages: u64) {
+    /// Adds who uses a page. `small_pages`: of 4 KiB, that the page has.
+    pub fn add_page(&mut self, key: &FlowKey, tally: &Tally, small_pages: u64) {
         if let Some(node) = key.node.filter(|_| !key.initial) {
             // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say which.
             let part = |page: u64| page | u64::from(key.process.0) << 52;
-            let one = Use { part: part(key.page.0), user: u32::from(node.0), n: basis(tally) };
+            let one = Use { part: part(key.page.0), user: u32::from(node.0), n: tally.basis() };
             self.pages.push(one);
             if small_pages > 1 {
                 self.huge_pages.push(Use { part: part(key.page.0 / small_pages), ..one });
@@ -217,7 +89,7 @@ impl Usage {
             .iter()
             .flat_map(|(object, nodes)| nodes.iter().map(move |(node, tally)| (object, node, tally)))
             .filter_map(|(object, node, tally)| {
-                Some(Use { part: u64::from((*object)?.0), user: u32::from((*node)?.0), n: basis(tally) })
+                Some(Use { part: u64::from((*object)?.0), user: u32::from((*node)?.0), n: tally.basis() })
             })
             .collect();
         (objects > 1).then(|| sharing::of(&mut uses)).flatten()
@@ -248,12 +120,6 @@ impl Usage {
 
 /// Accesses that make a share certain to some percent.
 const ENOUGH: f64 = 400.0;
-
-/// Where remote is farther than local on this machine, or the load can be unequal: more than one node with memory.
-pub fn matters(study: &Study) -> bool {
-    study.machine.nodes_with_memory().count() > 1
-        || study.machine.nodes.iter().any(|node| node.distances.iter().any(|distance| *distance > LOCAL_DISTANCE))
-}
 
 #[cfg(test)]
 mod tests {

@@ -20,10 +20,11 @@
 //!
 //! [`WaitingSite`]: numalens_profile::tables::WaitingSite
 
-use crate::dataset::study::Study;
-use crate::facts::cache_lines::LINE_SHIFT;
+use crate::facts::cache_lines::{LINE_SHIFT, LineFacts};
+use crate::facts::code::Code;
 use crate::facts::page_sums::OfPage;
-use crate::facts::page_use::FlowKey;
+use crate::facts::page_use::{FlowKey, Flows};
+use crate::facts::sites::SiteFacts;
 use crate::model::counts::Counts;
 use crate::model::report::Value;
 use crate::model::tally::{self, Tally};
@@ -47,19 +48,19 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Of a study with sites, names, flows and samples' lines.
-    pub fn of(study: &Study) -> Waiting {
+    /// Of accesses by site, the names of code, samples' lines and flows.
+    pub fn of(by_site: &SiteFacts, code: &Code, lines: &LineFacts, flows: &Flows) -> Waiting {
         let mut sites: FxHashMap<SiteId, u64> = FxHashMap::default();
         let mut waiting = Waiting::default();
-        for ((site, class), tally) in study.sites.by_site() {
+        for ((site, class), tally) in by_site.by_site() {
             waiting.all.add(class, tally);
-            if study.code.waits(site) {
+            if code.waits(site) {
                 waiting.counts.add(class, tally);
                 tally::add(sites.entry(site).or_default(), tally.accesses());
             }
         }
         waiting.hottest = sites.iter().max_by_key(|(site, n)| (**n, **site)).map(|(site, _)| *site);
-        let looked_at = || study.lines.0.iter().filter(|(key, _)| sites.contains_key(&key.site));
+        let looked_at = || lines.0.iter().filter(|(key, _)| sites.contains_key(&key.site));
         let mut samples: FxHashMap<SiteId, u64> = FxHashMap::default();
         looked_at().for_each(|(key, found)| *samples.entry(key.site).or_default() += found.samples);
         for (key, found) in looked_at() {
@@ -73,9 +74,9 @@ impl Waiting {
             return waiting;
         }
         let mut alone: Vec<Option<((Page, ProcessId), u64)>> = vec![None; not_seen.len()];
-        for flows in study.flows.sums.pages() {
-            let page = flows[0].0.page();
-            let all = || tally::total(flows.iter().map(|(_, tally)| tally.accesses()));
+        for users in flows.sums.pages() {
+            let page = users[0].0.page();
+            let all = || tally::total(users.iter().map(|(_, tally)| tally.accesses()));
             if let Some(waits) = waiting.pages.get_mut(&page) {
                 *waits = (*waits / all().max(1) as f64).min(1.0);
                 continue;

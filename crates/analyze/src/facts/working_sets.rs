@@ -8,10 +8,9 @@
 //! Exact counts say this of every page. Samples miss pages: there a subject's touched bytes stand for its pages,
 //! divided as far as its users divide them, and are accessed alike.
 
-use crate::dataset::study::Study;
-use crate::facts::page_use::FlowKey;
-use crate::facts::subjects::SubjectId;
-use crate::facts::usage::{Usage, basis};
+use crate::facts::page_use::{FlowKey, Flows};
+use crate::facts::subjects::{SubjectId, Subjects};
+use crate::facts::usage::Usage;
 use crate::facts::waiting::Waiting;
 use crate::model::tally::Tally;
 use numalens_profile::ids::ThreadId;
@@ -48,10 +47,10 @@ pub struct WorkingSets {
 }
 
 impl WorkingSets {
-    /// Of a study's accesses, without initialisations; `usages` are those of its subjects.
-    pub fn new(study: &Study, usages: &[Usage], waiting: &Waiting) -> WorkingSets {
+    /// Of all accesses, without initialisations; `usages` are those of the subjects.
+    pub fn new(subjects: &Subjects, flows: &Flows, usages: &[Usage], waiting: &Waiting) -> WorkingSets {
         let sampled = usages.iter().any(|usage| usage.all.samples > 0);
-        let mut parts = if sampled { of_subjects(study, usages) } else { of_pages(study, waiting) };
+        let mut parts = if sampled { of_subjects(subjects, usages) } else { of_pages(subjects, flows, waiting) };
         parts.par_sort_unstable_by(|a, b| a.thread.cmp(&b.thread).then(b.density().total_cmp(&a.density())));
         let mut sets = WorkingSets::default();
         for of_thread in parts.chunk_by(|a, b| a.thread == b.thread) {
@@ -73,9 +72,9 @@ impl WorkingSets {
     }
 
     /// Whether all who use a page have it in their caches; `flows` are those of the page.
-    pub fn keep_page(&self, study: &Study, flows: &[(FlowKey, Tally)], waiting: &Waiting) -> bool {
+    pub fn keep_page(&self, subjects: &Subjects, flows: &[(FlowKey, Tally)], waiting: &Waiting) -> bool {
         let kept = |part: &Part| self.least.get(&part.thread).is_some_and(|least| part.density() >= *least);
-        of_page(study, flows, waiting).iter().all(kept)
+        of_page(subjects, flows, waiting).iter().all(kept)
     }
 }
 
@@ -95,18 +94,18 @@ fn least_density(parts: &[Part]) -> f64 {
 }
 
 /// Every page that a thread has used, as counted.
-fn of_pages(study: &Study, waiting: &Waiting) -> Vec<Part> {
-    study.flows.sums.par_pages().flat_map_iter(|flows| of_page(study, flows, waiting)).collect()
+fn of_pages(subjects: &Subjects, flows: &Flows, waiting: &Waiting) -> Vec<Part> {
+    flows.sums.par_pages().flat_map_iter(|flows| of_page(subjects, flows, waiting)).collect()
 }
 
 /// Of one page; its flows are in the order of threads.
-fn of_page(study: &Study, flows: &[(FlowKey, Tally)], waiting: &Waiting) -> Vec<Part> {
+fn of_page(subjects: &Subjects, flows: &[(FlowKey, Tally)], waiting: &Waiting) -> Vec<Part> {
     let of_thread = |rows: &[(FlowKey, Tally)]| Part {
         thread: rows[0].0.thread,
-        subject: rows[0].0.run.map(|run| study.subjects.subject_of(run)),
+        subject: rows[0].0.run.map(|run| subjects.subject_of(run)),
         bytes: PAGE,
         n: (rows.iter().filter(|(key, _)| !key.initial))
-            .map(|(key, tally)| basis(&waiting.without(key, *tally)) as f64)
+            .map(|(key, tally)| waiting.without(key, *tally).basis() as f64)
             .sum(),
     };
     let threads = flows.chunk_by(|(a, _), (b, _)| a.thread == b.thread);
@@ -114,13 +113,13 @@ fn of_page(study: &Study, flows: &[(FlowKey, Tally)], waiting: &Waiting) -> Vec<
 }
 
 /// Every subject that a thread was seen to use, as far as it is the thread's.
-fn of_subjects(study: &Study, usages: &[Usage]) -> Vec<Part> {
+fn of_subjects(subjects: &Subjects, usages: &[Usage]) -> Vec<Part> {
     let of_one = |(index, usage): (usize, &Usage)| {
         let users = usage.users().len().max(1) as f64;
         let together = usage.page_sharing().map_or(1.0, |sharing| sharing.users).min(users);
-        let bytes = (study.subjects.all[index].touched() as f64 * together / users).max(PAGE);
+        let bytes = (subjects.all[index].touched() as f64 * together / users).max(PAGE);
         let subject = Some(SubjectId(index as u32));
-        let of_thread = |(thread, tally)| Part { thread, subject, bytes, n: basis(&tally) as f64 };
+        let of_thread = |(thread, tally): (ThreadId, Tally)| Part { thread, subject, bytes, n: tally.basis() as f64 };
         let threads: Vec<_> = usage.threads.iter().map(|(thread, tally)| (*thread, *tally)).collect();
         threads.into_iter().map(of_thread).filter(|part| part.n > 0.0).collect::<Vec<_>>()
     };

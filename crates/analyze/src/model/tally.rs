@@ -43,6 +43,11 @@ impl Tally {
         self.reads + self.writes
     }
 
+    /// Samples, or exact accesses: what a share's certainty rests on.
+    pub fn basis(&self) -> u64 {
+        if self.samples > 0 { self.samples } else { self.accesses() }
+    }
+
     /// The part with this number of so many that are as equal as whole numbers can be; all of them are the whole.
     pub fn part(&self, number: u64, of: u64) -> Tally {
         let part = |n: u128| {

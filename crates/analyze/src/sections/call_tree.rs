@@ -4,12 +4,12 @@
 //! call stacks. Exact counts do not: their accesses stand under the function that made them, inlined functions below it,
 //! while first touches and allocations have their callers with every engine.
 
+use crate::dataset::caveats::name_doubts;
 use crate::dataset::study::Study;
 use crate::facts::code::Called;
 use crate::facts::placed;
 use crate::model::counts::{self, Counts};
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
-use crate::sections::lines::name_doubts;
 use numalens_profile::ids::{SiteId, StackId};
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;

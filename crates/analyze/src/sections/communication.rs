@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 
 /// Runs the analysis.
 pub fn run(study: &Study) -> Vec<Report> {
-    let seats = Seats::of(study);
+    let seats = Seats::of(&study.sites, &study.pinning);
     let (rule, found) = match study.line_pairs.is_empty() {
         true => (&PAGES, clusters::communication(study)),
         false => (&LINES, by_lines(study, &seats)),

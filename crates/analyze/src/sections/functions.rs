@@ -1,6 +1,7 @@
 //! Section `functions`: accesses by the function that the instruction lies in (exclusive; inlined code belongs to the
 //! function that it was inlined into, as in a disassembly). First touches belong to the function that has their line.
 
+use crate::dataset::caveats::name_doubts;
 use crate::dataset::study::Study;
 use crate::facts::cache_misses::Missed;
 use crate::facts::code::FunctionName;
@@ -9,7 +10,6 @@ use crate::facts::runtime;
 use crate::model::counts::{self, Counts};
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
-use crate::sections::lines::name_doubts;
 use crate::sections::misses;
 use rustc_hash::FxHashMap;
 

@@ -4,13 +4,13 @@
 //! `functions`, whose figures stand here as `own`. Exact counts have no callers: there the accesses are the function's own, while first touches and
 //! allocations have their callers with every engine.
 
+use crate::dataset::caveats::name_doubts;
 use crate::dataset::study::Study;
 use crate::facts::code::FunctionName;
 use crate::facts::placed;
 use crate::model::counts::{self, Counts};
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::sections::call_tree;
-use crate::sections::lines::name_doubts;
 use numalens_profile::ids::{SiteId, StackId};
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;

@@ -5,6 +5,7 @@
 //! divide what is counted of the line (see [`crate::facts::divided`]). First touches and allocations are complete with both
 //! engines.
 
+use crate::dataset::caveats::name_doubts;
 use crate::dataset::study::Study;
 use crate::facts::code::OwnPlace;
 use crate::facts::divided::Division;
@@ -15,7 +16,6 @@ use crate::model::object_group::Group;
 use crate::model::report::{Column, Location, Report, Shape, Shown, Table, Value};
 use crate::model::tally::{self, Sums};
 use crate::sections::call_tree;
-use crate::sections::lines::name_doubts;
 use numalens_profile::ids::{ObjectId, SiteId, StackId};
 use numalens_profile::tables::Object;
 use numalens_profile::words::{Class, ObjectKind};

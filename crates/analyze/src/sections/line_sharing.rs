@@ -83,7 +83,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         doubts
             .push("counts of cache lines know neither time nor function: they are of the whole recording".to_string());
     }
-    let seats = Seats::of(study);
+    let seats = Seats::of(&study.sites, &study.pinning);
     doubts.extend(seats.doubt(lines.values().flat_map(|(_, rows)| rows.iter().map(|row| row.thread))));
     let record = vec![
         Field::new("lines", "cache lines", Value::Count(all.lines)),

@@ -3,6 +3,7 @@
 //! Accesses belong to the nearest line of the program's own along the inlined frames of the instruction; first touches,
 //! whose call stack is known, also to the caller of library code (see `code`). Every access belongs to exactly one row.
 
+use crate::dataset::caveats::name_doubts;
 use crate::dataset::study::Study;
 use crate::facts::cache_misses::Missed;
 use crate::facts::code::OwnPlaces;
@@ -284,19 +285,4 @@ fn of(study: &Study, mut lines: Lines<'_>, most: usize) -> Vec<Report> {
 /// The functions that acted for a line.
 pub fn via(names: &BTreeSet<String>) -> Value {
     if names.is_empty() { Value::Absent } else { Value::List(names.iter().cloned().map(Value::Text).collect()) }
-}
-
-/// What the sections of code have to say beforehand.
-pub fn name_doubts(study: &Study) -> Vec<String> {
-    let mut doubts = study.access_doubts();
-    if !study.code.has_names() && !study.sites.is_empty() {
-        doubts.push("no symbols were found: build the program with -g, or map moved sources and binaries with --source-map OLD=NEW".to_string());
-    }
-    if study.sites.divided_by > 0 {
-        let seen = study.sites.divided_by;
-        doubts.push(format!(
-            "which instructions access the object is estimated from {seen} accesses that were looked at"
-        ));
-    }
-    doubts
 }

@@ -1,5 +1,6 @@
 //! Section `node-timeline`: the traffic of every node over time: what it serves, what its threads do, what is placed there.
 
+use crate::dataset::caveats::spread_doubts;
 use crate::dataset::study::Study;
 use crate::facts::placed;
 use crate::model::metrics;
@@ -8,17 +9,6 @@ use crate::model::tally::Tally;
 use numalens_profile::ids::Bin;
 use numalens_topology::NodeId;
 use std::collections::BTreeMap;
-
-/// What is to be known of counts that were spread over so many bins at most.
-pub fn spread_doubts(study: &Study, longest: u32) -> Vec<String> {
-    let ms = u64::from(longest).saturating_mul(study.about.meta.bin_ns) as f64 / 1e6;
-    match longest {
-        0 | 1 => Vec::new(),
-        _ => vec![format!(
-            "counters are looked at now and then: what a look finds is spread evenly over the time since the look before, up to {ms:.1} ms here"
-        )],
-    }
-}
 
 #[derive(Default)]
 struct Cell {

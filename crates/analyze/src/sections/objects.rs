@@ -5,10 +5,10 @@
 
 use crate::advice::classify::{self, Judged};
 use crate::dataset::study::Study;
+use crate::dataset::usages::{self, Usages};
 use crate::facts::code::OwnPlace;
 use crate::facts::margins;
 use crate::facts::placed::{self, FirstTouches};
-use crate::facts::usage::{self, Usages};
 use crate::model::counts::{self, Counts};
 use crate::model::metrics;
 use crate::model::object_group::Group;
@@ -119,7 +119,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let importance = |row: &Row| (order(&row.counts), Reverse(row.touches.bytes), Reverse(row.size));
     sorted.sort_by(|(a, x), (b, y)| importance(x).cmp(&importance(y)).then_with(|| a.cmp(b)));
     // Where remote is no farther than local there is nothing to judge.
-    let mut judged = match usage::matters(study) {
+    let mut judged = match usages::matters(study) {
         true => classify::objects(&Usages::of(study)),
         false => FxHashMap::default(),
     };

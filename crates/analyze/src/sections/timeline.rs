@@ -1,11 +1,11 @@
 //! Section `timeline`: classes of accesses and placed pages over time.
 
+use crate::dataset::caveats::spread_doubts;
 use crate::dataset::study::Study;
 use crate::facts::placed;
 use crate::model::counts::metric_of;
 use crate::model::metrics;
 use crate::model::report::{Report, Series, Shape};
-use crate::sections::node_timeline::spread_doubts;
 use numalens_profile::words::{Class, Placed};
 
 /// A damaged bin number must not become a giant series.

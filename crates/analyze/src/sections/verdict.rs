@@ -10,11 +10,11 @@
 //! Figures stand in the sentences as [`crate::model::wording`] writes them, and beside them for programs.
 
 use crate::advice;
-use crate::advice::words as w;
+use crate::advice::words::{self as w};
 use crate::dataset::load::Need;
 use crate::dataset::study::Study;
+use crate::dataset::usages;
 use crate::facts::subjects::Subject;
-use crate::facts::usage;
 use crate::model::about::{About, Unit};
 use crate::model::counts::Counts;
 use crate::model::report::{Field, Finding, Location, PerNode, Report, Shape, Shown, Value};
@@ -112,7 +112,7 @@ pub fn name_profile(reports: &mut [Report], words: &str) {
 /// `74.6 % of the accesses are remote`, and what has no distance where that is much.
 fn remote(study: &Study, total: &Counts) -> String {
     let what = counted(&study.about);
-    if !usage::matters(study) {
+    if !usages::matters(study) {
         return "the machine has one node, so that nothing is remote".to_string();
     }
     let mut words = format!("{} of {what} are remote", wording::share(&total.percent(total.remote())));
