@@ -1,6 +1,6 @@
 //! What was seen of a subject, or of those of one cause together.
 
-use super::classify::{Case, HandedOn};
+use super::case::{Case, HandedOn};
 use crate::facts::contended_lines::Contended;
 use crate::facts::policies::{Policy, Setter};
 use crate::model::counts::percent;

@@ -1,7 +1,7 @@
 //! The note on memory that stays in private caches: why much that is remote is nothing to mend.
 
-use super::MUCH;
-use super::classify::cases;
+use super::candidate::MUCH;
+use super::case::cases;
 use crate::dataset::usages::Usages;
 use crate::facts::usage::Usage;
 use rayon::iter::ParallelIterator;

@@ -1,8 +1,9 @@
 //! What is told below the findings: what was set apart, what looks like a fault and is none, what may be otherwise
 //! the next time.
 
+use super::candidate::LEAST_SHARE;
 use super::unbound::Unbound;
-use super::{LEAST_SHARE, classify, kept, words};
+use super::{classify, kept, words};
 use crate::dataset::usages::Usages;
 use crate::model::report::{Finding, Value};
 

@@ -1,7 +1,7 @@
 //! What concerns no one object: threads bound to no node, threads that share and are apart, code, crowded pages.
 
+use super::candidate::{Candidate, Effect};
 use super::words as w;
-use super::{Candidate, Effect};
 use crate::dataset::clusters::{self, Cluster};
 use crate::dataset::study::Study;
 use crate::dataset::usages::Usages;

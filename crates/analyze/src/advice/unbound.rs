@@ -3,7 +3,7 @@
 //! `--placement spread` is a scheduler that never moves a thread. On a real machine one that nothing binds wanders, and
 //! what it touched first stays behind. What that may cost is predicted: the accesses of such threads come from anywhere.
 
-use super::LEAST_GAIN;
+use super::candidate::LEAST_GAIN;
 use crate::dataset::usages::Usages;
 use crate::model::tally;
 use numalens_profile::ids::ThreadId;

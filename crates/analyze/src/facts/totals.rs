@@ -36,7 +36,7 @@ pub struct Basis<'a> {
 /// Accesses of the whole program, by subject. Those that wait are not among them.
 #[derive(Default)]
 pub struct Totals {
-    /// In the order of [`SubjectId`]s.
+    /// In the order of [`SubjectId`](crate::facts::subjects::SubjectId)s.
     pub subjects: Vec<Usage>,
     pub traffic: Traffic,
     pub all: Tally,
