@@ -26,11 +26,13 @@ pub mod paths;
 pub mod sections;
 pub mod whatif;
 
-pub use dataset::load::{LoadError, Need, Options};
+pub use dataset::load::Options;
 pub use dataset::shelf::Shelf;
+pub use dataset::source::LoadError;
 pub use dataset::study::Study;
 pub use facts::code;
 pub use facts::filter::Filter;
+pub use facts::fold::Need;
 pub use facts::placed::FirstTouches;
 pub use model::about::{About, Unit};
 pub use model::counts::Counts;

@@ -3,8 +3,10 @@
 //! A path is an instruction and, where it is known, how the program came there. Samples have a call stack each, and so have first touches; exact
 //! counts of accesses have none, so their paths are one instruction long.
 
-use crate::dataset::load::{LoadError, Need, Options};
+use crate::dataset::load::Options;
+use crate::dataset::source::LoadError;
 use crate::dataset::study::Study;
+use crate::facts::fold::Need;
 use crate::model::about::About;
 use crate::model::metrics::{self, Metric};
 use crate::model::report::Location;

@@ -4,9 +4,11 @@
 //! replayed anywhere. What the program would do otherwise on another machine (other numbers of threads, other schedules)
 //! nobody can know.
 
-use crate::dataset::load::{LoadError, Need, Options};
+use crate::dataset::load::Options;
+use crate::dataset::source::LoadError;
 use crate::dataset::study::Study;
 use crate::dataset::usages;
+use crate::facts::fold::Need;
 use crate::facts::subjects::{RunId, SubjectId};
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Table, Value};

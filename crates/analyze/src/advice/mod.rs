@@ -27,9 +27,11 @@ pub mod words;
 
 pub(crate) use candidate::{LEAST_GAIN, LEAST_SAMPLES};
 
-use crate::dataset::load::{LoadError, Need, Options};
+use crate::dataset::load::Options;
+use crate::dataset::source::LoadError;
 use crate::dataset::study::Study;
 use crate::dataset::usages::{self, Usages};
+use crate::facts::fold::Need;
 use crate::model::about::Unit;
 use crate::model::report::{Field, Finding, Report, Shape, Value};
 use candidate::{Candidate, Effect, LEAST_SHARE};

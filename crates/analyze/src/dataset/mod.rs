@@ -4,5 +4,6 @@ pub mod caveats;
 pub mod clusters;
 pub mod load;
 pub mod shelf;
+pub mod source;
 pub mod study;
 pub mod usages;

@@ -4,8 +4,10 @@
 //! Two are kept, never more: that of the whole recording, and that of the filter that was asked for last. What a question needs beyond what its study
 //! has is read and added to it.
 
-use crate::dataset::load::{Known, LoadError, Need, Options};
+use crate::dataset::load::Options;
+use crate::dataset::source::{Known, LoadError};
 use crate::dataset::study::Study;
+use crate::facts::fold::Need;
 use crate::facts::sorted;
 use crate::model::about::About;
 use numalens_profile::{Error, Profile};

@@ -20,9 +20,11 @@ mod verdict;
 
 pub use figures::Scalar;
 
-use crate::dataset::load::{LoadError, Need, Options};
+use crate::dataset::load::Options;
+use crate::dataset::source::LoadError;
 use crate::dataset::study::Study;
 use crate::dataset::usages;
+use crate::facts::fold::Need;
 use crate::model::metrics;
 use crate::model::report::{Report, Shape, Value};
 use numalens_profile::Profile;

@@ -1,5 +1,7 @@
 //! Sampled accesses by cache line and thread: `samples`, folded.
 
+use crate::facts::fold::{Context, Fold, FoldOf, Need};
+use crate::facts::sorted::Times;
 use numalens_profile::ids::{ObjectId, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::Sample;
 use numalens_profile::words::Access;
@@ -35,12 +37,26 @@ pub struct LineUse {
 #[derive(Default)]
 pub struct LineFacts(pub FxHashMap<LineKey, LineUse>);
 
-impl LineFacts {
-    /// Columns that [`LineFacts::add`] reads.
-    pub const COLUMNS: &'static [&'static str] = &["process", "thread", "site", "address", "access", "node", "object"];
+impl Fold for LineFacts {
+    type Facts = Self;
+    const NEED: Need = Need::CacheLines;
 
-    /// Adds a sample.
-    pub fn add(&mut self, row: &Sample) {
+    fn merge(mut self, other: Self) -> Self {
+        for (key, more) in other.0 {
+            self.0.entry(key).or_default().merge(&more);
+        }
+        self
+    }
+
+    fn finish(self) -> Self {
+        self
+    }
+}
+
+impl FoldOf<Sample> for LineFacts {
+    const COLUMNS: &'static [&'static str] = &["process", "thread", "site", "address", "access", "node", "object"];
+
+    fn add(&mut self, row: &Sample, _: Times<'_>, _: &Context<'_>) {
         let line = row.address >> LINE_SHIFT;
         let key = LineKey { process: row.process, line, thread: row.thread, node: row.node, site: row.site };
         let found = self.0.entry(key).or_default();
@@ -50,14 +66,6 @@ impl LineFacts {
         found.words |= word;
         found.written |= if row.access == Access::Read { 0 } else { word };
         found.object = found.object.or(row.object);
-    }
-
-    /// Both together.
-    pub fn merge(mut self, other: Self) -> Self {
-        for (key, more) in other.0 {
-            self.0.entry(key).or_default().merge(&more);
-        }
-        self
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! By thread and by instruction. Which object a miss belongs to is not known, so tables of objects, and figures of one object, do without.
 
+use crate::facts::fold::{Context, Fold, FoldOf, Need};
+use crate::facts::sorted::Times;
 use crate::model::tally::{MOST, sum};
 use numalens_profile::ids::{SiteId, ThreadId};
 use numalens_profile::tables::SiteMiss;
@@ -36,18 +38,20 @@ pub struct Misses {
 }
 
 impl Misses {
-    /// Columns that [`Misses::add`] reads.
-    pub const COLUMNS: &'static [&'static str] = &["process", "thread", "site", "reads", "writes"];
-
-    /// Adds a row.
-    pub fn add(&mut self, row: &SiteMiss) {
-        let missed = Missed { reads: row.reads.min(MOST), writes: row.writes.min(MOST) };
-        *self.threads.entry(row.thread).or_default() += missed;
-        *self.sites.entry(row.site).or_default() += missed;
+    /// Of everything.
+    pub fn total(&self) -> Missed {
+        self.threads.values().fold(Missed::default(), |mut sum, missed| {
+            sum += *missed;
+            sum
+        })
     }
+}
 
-    /// Both together.
-    pub fn merge(mut self, other: Self) -> Self {
+impl Fold for Misses {
+    type Facts = Self;
+    const NEED: Need = Need::Sites;
+
+    fn merge(mut self, other: Self) -> Self {
         fn add<K: Eq + Hash>(to: &mut FxHashMap<K, Missed>, from: FxHashMap<K, Missed>) {
             from.into_iter().for_each(|(key, missed)| *to.entry(key).or_default() += missed);
         }
@@ -56,11 +60,17 @@ impl Misses {
         self
     }
 
-    /// Of everything.
-    pub fn total(&self) -> Missed {
-        self.threads.values().fold(Missed::default(), |mut sum, missed| {
-            sum += *missed;
-            sum
-        })
+    fn finish(self) -> Self {
+        self
+    }
+}
+
+impl FoldOf<SiteMiss> for Misses {
+    const COLUMNS: &'static [&'static str] = &["process", "thread", "site", "reads", "writes"];
+
+    fn add(&mut self, row: &SiteMiss, _: Times<'_>, _: &Context<'_>) {
+        let missed = Missed { reads: row.reads.min(MOST), writes: row.writes.min(MOST) };
+        *self.threads.entry(row.thread).or_default() += missed;
+        *self.sites.entry(row.site).or_default() += missed;
     }
 }

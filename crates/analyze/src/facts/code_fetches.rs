@@ -1,6 +1,8 @@
 //! Executed instructions by module and by page of code: `code_fetches`, folded.
 
-use crate::model::tally::{self, Weight};
+use crate::facts::fold::{Context, Fold, FoldOf, Need};
+use crate::facts::sorted::Times;
+use crate::model::tally;
 use numalens_profile::ids::{ModuleId, Page};
 use numalens_profile::tables::CodeFetch;
 use numalens_topology::NodeId;
@@ -23,18 +25,6 @@ pub struct CodeFacts {
 }
 
 impl CodeFacts {
-    /// Columns that [`CodeFacts::add`] reads.
-    pub const COLUMNS: &'static [&'static str] =
-        &["process", "node", "page", "module", "home", "instructions", "period"];
-
-    /// Adds a row.
-    pub fn add(&mut self, row: &CodeFetch, weight: Weight) {
-        let instructions = weight.tally(row.instructions, 0, 0, row.period).reads;
-        let key = CodeKey { module: row.module, node: row.node, home: row.home };
-        tally::add(self.instructions.entry(key).or_default(), instructions);
-        tally::add(self.pages.entry((row.module, row.page, row.home)).or_default(), instructions);
-    }
-
     /// The fewest pages of a module that hold nine tenths of its fetches.
     pub fn hot_pages(&self, module: Option<ModuleId>) -> usize {
         let mut by_page: FxHashMap<Page, u64> = FxHashMap::default();
@@ -51,9 +41,13 @@ impl CodeFacts {
         });
         sums.take_while(|before| *before < wanted).count()
     }
+}
 
-    /// Both together.
-    pub fn merge(mut self, other: Self) -> Self {
+impl Fold for CodeFacts {
+    type Facts = Self;
+    const NEED: Need = Need::Fetches;
+
+    fn merge(mut self, other: Self) -> Self {
         for (key, n) in other.instructions {
             tally::add(self.instructions.entry(key).or_default(), n);
         }
@@ -61,5 +55,20 @@ impl CodeFacts {
             tally::add(self.pages.entry(key).or_default(), n);
         }
         self
+    }
+
+    fn finish(self) -> Self {
+        self
+    }
+}
+
+impl FoldOf<CodeFetch> for CodeFacts {
+    const COLUMNS: &'static [&'static str] = &["process", "node", "page", "module", "home", "instructions", "period"];
+
+    fn add(&mut self, row: &CodeFetch, _: Times<'_>, of: &Context<'_>) {
+        let instructions = of.weight.tally(row.instructions, 0, 0, row.period).reads;
+        let key = CodeKey { module: row.module, node: row.node, home: row.home };
+        tally::add(self.instructions.entry(key).or_default(), instructions);
+        tally::add(self.pages.entry((row.module, row.page, row.home)).or_default(), instructions);
     }
 }

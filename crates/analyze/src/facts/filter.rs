@@ -11,12 +11,12 @@ use crate::facts::sorted::Times;
 use crate::facts::subjects::{Cursor, RunId, Subjects};
 use crate::model::about::About;
 use crate::model::object_group::Group;
-use numalens_profile::PinningLog;
-use numalens_profile::ids::{Bin, ObjectId, SiteId, StackId, ThreadId};
+use numalens_profile::ids::{Bin, ObjectId, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, LineCommunication, Object, ObjectAccess, PageAccess, PlacedPages, Sample,
     SiteAccess, SiteMiss,
 };
+use numalens_profile::{PinningLog, Row};
 use numalens_topology::NodeId;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::ops::RangeInclusive;
@@ -290,4 +290,38 @@ impl<'a> Sieve<'a> {
     pub fn is_open(&self) -> bool {
         self.filter.is_empty()
     }
+}
+
+/// A table that a filter chooses rows of.
+pub trait Sifted: Row {
+    /// Whose.
+    fn process(&self) -> ProcessId;
+
+    /// Whether a row is of the part; of tables of accesses, whenever it was.
+    fn passes(&self, sieve: &Sieve<'_>) -> bool;
+}
+
+macro_rules! sifted {
+    ($($row:ident by $method:ident;)*) => {$(
+        impl Sifted for $row {
+            #[inline]
+            fn process(&self) -> ProcessId {
+                self.process
+            }
+
+            #[inline]
+            fn passes(&self, sieve: &Sieve<'_>) -> bool {
+                sieve.$method(self)
+            }
+        }
+    )*};
+}
+
+sifted! {
+    SiteAccess by site;
+    ObjectAccess by object;
+    PageAccess by page;
+    Sample by sample;
+    SiteMiss by miss;
+    CodeFetch by fetch;
 }

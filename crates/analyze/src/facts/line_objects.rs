@@ -1,7 +1,9 @@
 //! Single accesses by instruction and object: `samples`, folded.
 
 use crate::facts::divided::Division;
-use crate::model::tally::{Sums, Weight, merge};
+use crate::facts::fold::{Context, Fold, FoldOf, Need};
+use crate::facts::sorted::Times;
+use crate::model::tally::{Sums, merge};
 use numalens_profile::ids::{ObjectId, SiteId};
 use numalens_profile::tables::Sample;
 use numalens_profile::words::{Access, Class};
@@ -11,17 +13,6 @@ use numalens_profile::words::{Access, Class};
 pub struct UseFacts(pub Sums<(SiteId, Option<ObjectId>, Class)>);
 
 impl UseFacts {
-    /// Columns that [`UseFacts::add`] reads.
-    pub const COLUMNS: &'static [&'static str] = &["process", "site", "access", "object", "class", "period"];
-
-    /// Adds one.
-    pub fn add(&mut self, row: &Sample, weight: Weight) {
-        let reads = u64::from(row.access != Access::Write);
-        let writes = u64::from(row.access != Access::Read);
-        let tally = weight.tally(reads, writes, 1, row.period);
-        *self.0.entry((row.site, row.object, row.class)).or_default() += tally;
-    }
-
     /// What divides accesses whose instruction is not known.
     pub fn by_site(&self) -> Division<SiteId> {
         let mut division = Division::default();
@@ -30,9 +21,28 @@ impl UseFacts {
         }
         division
     }
+}
 
-    /// Both together.
-    pub fn merge(self, other: Self) -> Self {
+impl Fold for UseFacts {
+    type Facts = Self;
+    const NEED: Need = Need::Uses;
+
+    fn merge(self, other: Self) -> Self {
         UseFacts(merge(self.0, other.0))
+    }
+
+    fn finish(self) -> Self {
+        self
+    }
+}
+
+impl FoldOf<Sample> for UseFacts {
+    const COLUMNS: &'static [&'static str] = &["process", "site", "access", "object", "class", "period"];
+
+    fn add(&mut self, row: &Sample, _: Times<'_>, of: &Context<'_>) {
+        let reads = u64::from(row.access != Access::Write);
+        let writes = u64::from(row.access != Access::Read);
+        let tally = of.weight.tally(reads, writes, 1, row.period);
+        *self.0.entry((row.site, row.object, row.class)).or_default() += tally;
     }
 }

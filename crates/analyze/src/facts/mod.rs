@@ -11,6 +11,7 @@ pub mod contended_lines;
 pub mod divided;
 pub mod filter;
 pub mod first_accesses;
+pub mod fold;
 pub mod handed_on;
 pub mod line_objects;
 pub mod looks;

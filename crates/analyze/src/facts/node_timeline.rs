@@ -1,5 +1,6 @@
 //! Accesses over time by node, home and class: `site_accesses`, folded.
 
+use crate::facts::fold::{Context, Fold, FoldOf, Need};
 use crate::facts::looks::{self, Looks};
 use crate::facts::sorted::Times;
 use crate::model::about::About;
@@ -17,29 +18,10 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct NodeTimes(pub Sums<(Bin, Option<NodeId>, Option<NodeId>, Class)>);
 
 impl NodeTimes {
-    /// Columns that [`NodeTimes::add`] reads.
-    pub const COLUMNS: &'static [&'static str] =
-        &["process", "bin", "node", "home", "class", "reads", "writes", "samples", "period"];
-
-    /// Adds accesses of one key.
-    pub fn add(&mut self, row: &SiteAccess, times: Times<'_>) {
-        self.add_times((row.node, row.home, row.class), times);
-    }
-
-    /// Adds those of `object_accesses`, for figures of one object.
-    pub fn add_of_object(&mut self, row: &ObjectAccess, times: Times<'_>) {
-        self.add_times((row.node, row.home, row.class), times);
-    }
-
     fn add_times(&mut self, (node, home, class): (Option<NodeId>, Option<NodeId>, Class), times: Times<'_>) {
         for (bin, tally) in times.iter() {
             *self.0.entry((bin, node, home, class)).or_default() += tally;
         }
-    }
-
-    /// Both together.
-    pub fn merge(self, other: Self) -> Self {
-        NodeTimes(merge(self.0, other.0))
     }
 
     /// The same with what each look at the counters found spread over the time since the look before, as counts of the
@@ -87,6 +69,37 @@ impl NodeTimes {
             bins.entry(*bin).or_default().add(*class, *tally);
         }
         bins
+    }
+}
+
+impl Fold for NodeTimes {
+    type Facts = Self;
+    const NEED: Need = Need::NodeTimes;
+
+    fn merge(self, other: Self) -> Self {
+        NodeTimes(merge(self.0, other.0))
+    }
+
+    fn finish(self) -> Self {
+        self
+    }
+}
+
+impl FoldOf<SiteAccess> for NodeTimes {
+    const COLUMNS: &'static [&'static str] =
+        &["process", "bin", "node", "home", "class", "reads", "writes", "samples", "period"];
+
+    fn add(&mut self, row: &SiteAccess, times: Times<'_>, _: &Context<'_>) {
+        self.add_times((row.node, row.home, row.class), times);
+    }
+}
+
+/// For figures of one object.
+impl FoldOf<ObjectAccess> for NodeTimes {
+    const COLUMNS: &'static [&'static str] = ObjectAccess::COLUMNS;
+
+    fn add(&mut self, row: &ObjectAccess, times: Times<'_>, _: &Context<'_>) {
+        self.add_times((row.node, row.home, row.class), times);
     }
 }
 

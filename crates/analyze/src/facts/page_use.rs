@@ -9,18 +9,15 @@
 //! What a page's first toucher does while it touches pages is kept apart as *initial*: it would move with an
 //! initialisation elsewhere, and must not pass for use.
 
-use crate::facts::filter::{Sieve, Use};
+use crate::facts::filter::Use;
+use crate::facts::fold::{Context, Fold, FoldOf, Need};
 use crate::facts::page_sums::{Adding, OfPage, PageSums};
 use crate::facts::shared_use::{Shared, SharedUse};
 use crate::facts::sorted::Times;
-use crate::facts::subjects::{Cursor, RunId, Subjects};
+use crate::facts::subjects::{Cursor, RunId};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
 use numalens_profile::tables::PageAccess;
 use numalens_topology::NodeId;
-
-/// Columns that each of the folds reads.
-pub const COLUMNS: &[&str] =
-    &["process", "bin", "thread", "node", "home", "page", "reads", "writes", "samples", "period"];
 
 /// Which accesses are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -59,9 +56,24 @@ pub struct AddingFlows {
     cursor: Cursor,
 }
 
-impl AddingFlows {
-    /// Adds accesses of one key, as far as they are of the part.
-    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
+impl Fold for AddingFlows {
+    type Facts = Flows;
+    const NEED: Need = Need::Flows;
+
+    fn merge(self, other: Self) -> Self {
+        AddingFlows { sums: self.sums.merge(other.sums), shared: self.shared.merge(other.shared), cursor: self.cursor }
+    }
+
+    fn finish(self) -> Flows {
+        Flows { sums: self.sums.finish(), shared: self.shared.finish() }
+    }
+}
+
+impl FoldOf<PageAccess> for AddingFlows {
+    const COLUMNS: &'static [&'static str] = PageAccess::COLUMNS;
+
+    fn add(&mut self, row: &PageAccess, times: Times<'_>, of: &Context<'_>) {
+        let Context { sieve, subjects, .. } = *of;
         let AddingFlows { sums, shared, cursor } = self;
         sieve.uses(row, times, subjects, cursor, |Use { node, home, run }, times| {
             let (page, process, thread) = (row.page, row.process, row.thread);
@@ -83,16 +95,6 @@ impl AddingFlows {
                 }
             }
         });
-    }
-
-    /// Both together.
-    pub fn merge(self, other: Self) -> Self {
-        AddingFlows { sums: self.sums.merge(other.sums), shared: self.shared.merge(other.shared), cursor: self.cursor }
-    }
-
-    /// What was added.
-    pub fn finish(self) -> Flows {
-        Flows { sums: self.sums.finish(), shared: self.shared.finish() }
     }
 }
 
@@ -134,23 +136,28 @@ impl PageFacts {
     }
 }
 
-impl AddingPages {
-    /// Adds accesses of one key, as far as they are of the part.
-    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
+impl Fold for AddingPages {
+    type Facts = PageFacts;
+    const NEED: Need = Need::Pages;
+
+    fn merge(self, other: Self) -> Self {
+        AddingPages { sums: self.sums.merge(other.sums), cursor: self.cursor }
+    }
+
+    fn finish(self) -> PageFacts {
+        PageFacts { sums: self.sums.finish() }
+    }
+}
+
+impl FoldOf<PageAccess> for AddingPages {
+    const COLUMNS: &'static [&'static str] = PageAccess::COLUMNS;
+
+    fn add(&mut self, row: &PageAccess, times: Times<'_>, of: &Context<'_>) {
+        let Context { sieve, subjects, .. } = *of;
         let AddingPages { sums, cursor } = self;
         sieve.uses(row, times, subjects, cursor, |Use { node, home, .. }, times| {
             sums.add(PageKey { page: row.page, process: row.process, node, home }, times.sum());
         });
-    }
-
-    /// Both together.
-    pub fn merge(self, other: Self) -> Self {
-        AddingPages { sums: self.sums.merge(other.sums), cursor: self.cursor }
-    }
-
-    /// What was added.
-    pub fn finish(self) -> PageFacts {
-        PageFacts { sums: self.sums.finish() }
     }
 }
 
@@ -177,24 +184,36 @@ pub struct Moments {
 }
 
 impl Moments {
-    /// Adds accesses of one key, as far as they are of the part.
-    pub fn add(&mut self, row: &PageAccess, times: Times<'_>, subjects: &Subjects, sieve: &Sieve<'_>) {
+    /// Every one.
+    pub fn iter(&self) -> impl Iterator<Item = &Moment> + Clone {
+        self.all.iter()
+    }
+}
+
+impl Fold for Moments {
+    type Facts = Self;
+    const NEED: Need = Need::Moments;
+
+    fn merge(mut self, other: Self) -> Self {
+        self.all.extend(other.all);
+        self
+    }
+
+    fn finish(self) -> Self {
+        self
+    }
+}
+
+impl FoldOf<PageAccess> for Moments {
+    const COLUMNS: &'static [&'static str] = PageAccess::COLUMNS;
+
+    fn add(&mut self, row: &PageAccess, times: Times<'_>, of: &Context<'_>) {
+        let Context { sieve, subjects, .. } = *of;
         let Moments { all, cursor } = self;
         sieve.uses(row, times, subjects, cursor, |Use { node, home, run }, times| {
             let (page, process, thread) = (row.page, row.process, row.thread);
             let moments = times.iter().map(|(bin, tally)| (bin, tally.accesses()));
             all.extend(moments.map(|(bin, accesses)| Moment { page, process, thread, node, home, run, bin, accesses }));
         });
-    }
-
-    /// Both together.
-    pub fn merge(mut self, other: Self) -> Self {
-        self.all.extend(other.all);
-        self
-    }
-
-    /// Every one.
-    pub fn iter(&self) -> impl Iterator<Item = &Moment> + Clone {
-        self.all.iter()
     }
 }

@@ -1,6 +1,8 @@
 //! Accesses by thread, node, home and class, and by instruction: `site_accesses`, folded.
 
+use crate::facts::code::NO_SITE;
 use crate::facts::divided::Division;
+use crate::facts::fold::{Context, Fold, FoldOf, Need};
 use crate::facts::margins::{Cell, Margins};
 use crate::facts::sorted::Times;
 use crate::facts::sorted_sums::{Entries, SortedSums, merged};
@@ -9,9 +11,6 @@ use numalens_profile::ids::{SiteId, ThreadId};
 use numalens_profile::tables::{ObjectAccess, SiteAccess};
 use numalens_profile::words::Class;
 use numalens_topology::NodeId;
-
-/// Stands for the instruction of accesses that were counted by whole pages, which do not know it.
-pub const NO_SITE: SiteId = SiteId(u32::MAX);
 
 /// `site_accesses`, summed in two ways: what joins them no analysis asks for, and it would be as many sums as there are rows. An imported
 /// profile may have nothing finer either, and less ([`Margins`]).
@@ -85,20 +84,6 @@ impl SiteFacts {
 }
 
 impl AddingSites {
-    /// Columns that [`AddingSites::add`] reads.
-    pub const COLUMNS: &'static [&'static str] =
-        &["process", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
-
-    /// Adds accesses of one key.
-    pub fn add(&mut self, row: &SiteAccess, times: Times<'_>) {
-        self.add_times((row.thread, row.node, row.home, row.class), row.site, times);
-    }
-
-    /// Adds those of `object_accesses`, for figures of one object.
-    pub fn add_of_object(&mut self, row: &ObjectAccess, times: Times<'_>) {
-        self.add_times((row.thread, row.node, row.home, row.class), row.site.unwrap_or(NO_SITE), times);
-    }
-
     fn add_times(&mut self, who: Who, site: SiteId, times: Times<'_>) {
         let sum = times.sum();
         match &mut self.latest {
@@ -116,17 +101,38 @@ impl AddingSites {
             *self.who.entry(who).or_default() += sum;
         }
     }
+}
 
-    /// Both together.
-    pub fn merge(mut self, mut other: Self) -> Self {
+impl Fold for AddingSites {
+    type Facts = SiteFacts;
+    const NEED: Need = Need::Sites;
+
+    fn merge(mut self, mut other: Self) -> Self {
         self.end_run();
         other.end_run();
         AddingSites { who: merge(self.who, other.who), latest: None, sites: self.sites.merge(other.sites) }
     }
 
-    /// What was added.
-    pub fn finish(mut self) -> SiteFacts {
+    fn finish(mut self) -> SiteFacts {
         self.end_run();
         SiteFacts { who: self.who, sites: self.sites.finish(), margins: None, divided_by: 0 }
+    }
+}
+
+impl FoldOf<SiteAccess> for AddingSites {
+    const COLUMNS: &'static [&'static str] =
+        &["process", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
+
+    fn add(&mut self, row: &SiteAccess, times: Times<'_>, _: &Context<'_>) {
+        self.add_times((row.thread, row.node, row.home, row.class), row.site, times);
+    }
+}
+
+/// For figures of one object.
+impl FoldOf<ObjectAccess> for AddingSites {
+    const COLUMNS: &'static [&'static str] = ObjectAccess::COLUMNS;
+
+    fn add(&mut self, row: &ObjectAccess, times: Times<'_>, _: &Context<'_>) {
+        self.add_times((row.thread, row.node, row.home, row.class), row.site.unwrap_or(NO_SITE), times);
     }
 }

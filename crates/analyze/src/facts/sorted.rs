@@ -2,7 +2,7 @@
 //! together, so that a filter looks at each such group once, and at the time bins of those alone that it lets through.
 
 use crate::model::tally::{Tally, Weighed, Weight};
-use numalens_profile::ids::{Bin, ProcessId};
+use numalens_profile::ids::Bin;
 use numalens_profile::tables::{ObjectAccess, PageAccess, SiteAccess};
 use numalens_profile::{Error, Profile, Row};
 use rayon::prelude::*;
@@ -11,8 +11,6 @@ use std::ops::Range;
 
 /// A row of accesses: who and what, when, how many.
 pub trait Fact: Row {
-    /// Whose.
-    fn process(&self) -> ProcessId;
     /// When.
     fn bin(&self) -> Bin;
     /// How many.
@@ -26,11 +24,6 @@ pub trait Fact: Row {
 macro_rules! facts {
     ($($row:ident by $($field:ident),+; whole $($of:ident),+;)*) => {$(
         impl Fact for $row {
-            #[inline]
-            fn process(&self) -> ProcessId {
-                self.process
-            }
-
             #[inline]
             fn bin(&self) -> Bin {
                 self.bin

@@ -6,9 +6,8 @@
 //! are listed.
 
 use crate::dataset::study::Study;
-use crate::facts::code::OwnPlace;
+use crate::facts::code::{NO_SITE, OwnPlace};
 use crate::facts::first_accesses::{Event, Events};
-use crate::facts::sites::NO_SITE;
 use crate::model::node::node;
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
 use numalens_profile::ids::{SiteId, StackId};

@@ -31,8 +31,10 @@ mod tiers;
 mod timeline;
 pub mod verdict;
 
-use crate::dataset::load::{LoadError, Need, Options};
+use crate::dataset::load::Options;
+use crate::dataset::source::LoadError;
 use crate::dataset::study::Study;
+use crate::facts::fold::Need;
 use crate::model::metrics;
 use crate::model::report::{Report, Shape, Table};
 use numalens_profile::Profile;

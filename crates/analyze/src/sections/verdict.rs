@@ -11,9 +11,9 @@
 
 use crate::advice;
 use crate::advice::words::{self as w};
-use crate::dataset::load::Need;
 use crate::dataset::study::Study;
 use crate::dataset::usages;
+use crate::facts::fold::Need;
 use crate::facts::subjects::Subject;
 use crate::model::about::{About, Unit};
 use crate::model::counts::Counts;

@@ -9,7 +9,6 @@
 mod own_places;
 
 use crate::facts::runtime;
-use crate::facts::sites::NO_SITE;
 use crate::model::by_id::ById;
 use crate::model::report::Location;
 use own_places::Own;
@@ -22,6 +21,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::OnceLock;
+
+/// Stands for the instruction of accesses that were counted by whole pages, which do not know it.
+pub const NO_SITE: SiteId = SiteId(u32::MAX);
 
 /// The names of everything in a profile's code.
 #[derive(Default)]
