@@ -1,11 +1,11 @@
 //! The instructions of functions, each with its accesses and the line that it is of. Whoever asks brings the instructions: where a program's code
 //! is on a disk is nothing that a profile knows.
 
-use crate::code::Code;
-use crate::counts::{self, Counts};
-use crate::load::Need;
-use crate::report::{Column, Report, Shape, Table, Value};
-use crate::study::Study;
+use crate::dataset::study::Study;
+use crate::facts::code::Code;
+use crate::facts::fold::Need;
+use crate::model::counts::{self, Counts};
+use crate::model::report::{Column, Report, Shape, Table, Value};
 use numalens_profile::ids::{ModuleId, SiteId};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;

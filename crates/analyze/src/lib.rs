@@ -1,90 +1,42 @@
 //! One file per analysis: profile in, report out. Nothing here does I/O, prints or formats.
 //!
 //! [`Study::load`] reads what the wanted [`sections`] need, once; each section turns the study into [`Report`]s, whose
-//! closed set of shapes every view can show. A [`Shelf`] keeps studies for whoever asks again. To add an analysis: its file, and a row in `sections`.
+//! closed set of shapes every view can show. A [`Shelf`] keeps studies for whoever asks again.
+//!
+//! Floors, from the ground up. A file imports from its own floor and from those below it, never from above:
+//!
+//! | floor | what lies there |
+//! |---|---|
+//! | `model/` | sums, provenance, metrics, the shapes of a report |
+//! | `facts/` | tables folded to what analyses ask for, and what follows from such facts alone |
+//! | `dataset/` | the facts of one profile: what is read, how it is kept for the next question |
+//! | [`advice`] | patterns found in a dataset, and their remedies |
+//! | [`sections`] | one file each; `sections/mod.rs` has a row for each |
+//! | [`diff`], [`whatif`], [`paths`], [`disassembly`] | questions that are no section |
+//!
+//! To add an analysis: its file in `sections/`, and a row in `sections/mod.rs`.
 
-mod about;
-mod access_matrix;
-mod address_space;
 pub mod advice;
-mod allocation_matrix;
-mod ancestry;
-mod by_id;
-mod cache_lines;
-mod call_tree;
-mod clusters;
-pub mod code;
-mod code_matrix;
-mod code_placement;
-mod communication;
-pub mod counts;
+mod dataset;
 pub mod diff;
 pub mod disassembly;
-mod divided;
-mod event_flow;
-mod exclusivity;
 mod facts;
-mod filter;
-mod first_touch;
-mod flows;
-mod functions;
-mod handed_on;
-mod huge_pages;
-mod inclusive;
-pub mod intervals;
-mod line_objects;
-mod line_sharing;
-mod lines;
-mod load;
-mod looks;
-mod machine;
-mod margins;
-pub mod metrics;
-mod misses;
-mod moments;
-mod node_timeline;
-mod objects;
-mod own_places;
-mod page_sums;
-mod pages;
+mod model;
 pub mod paths;
-pub mod phases;
-mod placed;
-mod placements;
-mod policies;
-mod remote_frees;
-pub mod report;
-mod residency;
-mod runtime;
-mod seats;
 pub mod sections;
-mod shared_use;
-mod sharing;
-mod shelf;
-mod slots;
-mod sorted;
-mod sorted_sums;
-mod study;
-mod subjects;
-mod summary;
-pub mod terms;
-mod threads;
-mod tiers;
-mod timeline;
-mod usage;
-pub mod verdict;
-mod waiting;
 pub mod whatif;
-mod wording;
-mod working_sets;
-mod wrappers;
 
-pub use about::{About, Unit};
-pub use counts::{Counts, Tally};
-pub use filter::Filter;
-pub use load::{LoadError, Need, Options};
-pub use placed::FirstTouches;
-pub use report::Report;
-pub use sections::Section;
-pub use shelf::Shelf;
-pub use study::Study;
+pub use dataset::load::Options;
+pub use dataset::shelf::Shelf;
+pub use dataset::source::LoadError;
+pub use dataset::study::Study;
+pub use facts::code;
+pub use facts::filter::Filter;
+pub use facts::fold::Need;
+pub use facts::placed::FirstTouches;
+pub use model::about::{About, Unit};
+pub use model::counts::Counts;
+pub use model::report::Report;
+pub use model::tally::Tally;
+pub use model::{counts, intervals, metrics, report, terms};
+pub use sections::{Section, phases, verdict};

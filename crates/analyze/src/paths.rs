@@ -3,12 +3,14 @@
 //! A path is an instruction and, where it is known, how the program came there. Samples have a call stack each, and so have first touches; exact
 //! counts of accesses have none, so their paths are one instruction long.
 
-use crate::about::About;
-use crate::facts::Weight;
-use crate::load::{LoadError, Need, Options};
-use crate::metrics::{self, Metric};
-use crate::report::Location;
-use crate::study::Study;
+use crate::dataset::load::Options;
+use crate::dataset::source::LoadError;
+use crate::dataset::study::Study;
+use crate::facts::fold::Need;
+use crate::model::about::About;
+use crate::model::metrics::{self, Metric};
+use crate::model::report::Location;
+use crate::model::tally::Weight;
 use numalens_profile::Profile;
 use numalens_profile::ids::{Bin, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::{Process, Sample, SiteAccess, Thread};
@@ -132,7 +134,7 @@ pub fn load(profile: &Profile, options: &Options, grain: Grain) -> Result<CallPa
         let time_ns = if grain == Grain::InTime { at(row.bin_from, study.about.meta.bin_ns) } else { 0 };
         let key = Key { thread: row.thread, time_ns, site: row.site, stack: row.stack, class: None };
         let cost = if row.placed == Placed::Pinned { 11 } else { 12 };
-        sums.entry(key).or_default()[cost] += crate::placed::pages(row);
+        sums.entry(key).or_default()[cost] += crate::facts::placed::pages(row);
     }
     let mut keys: Vec<(Key, Costs)> = sums.into_iter().collect();
     keys.sort_unstable_by_key(|(key, _)| (key.time_ns, *key));

@@ -4,13 +4,15 @@
 //! replayed anywhere. What the program would do otherwise on another machine (other numbers of threads, other schedules)
 //! nobody can know.
 
-use crate::access_matrix;
-use crate::load::{LoadError, Need, Options};
-use crate::metrics;
-use crate::report::{Column, Report, Shape, Table, Value};
-use crate::study::Study;
-use crate::subjects::{RunId, SubjectId};
-use crate::usage;
+use crate::dataset::load::Options;
+use crate::dataset::source::LoadError;
+use crate::dataset::study::Study;
+use crate::dataset::usages;
+use crate::facts::fold::Need;
+use crate::facts::subjects::{RunId, SubjectId};
+use crate::model::metrics;
+use crate::model::report::{Column, Report, Shape, Table, Value};
+use crate::sections::access_matrix;
 use numalens_profile::Profile;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, ThreadId};
 use numalens_simulate::{
@@ -127,7 +129,7 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
     let places: FxHashMap<(Bin, ProcessId, Page, Option<NodeId>), usize> = pages.keys().copied().zip(0..).collect();
     let mut pages: Vec<PageUse> = pages.into_values().collect();
     pages.iter_mut().for_each(|page| page.users.sort_by_key(|user| (user.thread, user.node, user.initial > 0.0)));
-    let moment = |moment: &crate::moments::Moment| {
+    let moment = |moment: &crate::facts::page_use::Moment| {
         let (_, touched) = touch_of(moment.run);
         let page = *places.get(&(touched, moment.process, moment.page, moment.home))?;
         let (bin, thread) = (moment.bin.0, place_of(moment.thread));
@@ -243,7 +245,7 @@ fn doubts(study: &Study, plan: &Plan) -> Vec<String> {
         let percent = homeless as f64 * 100.0 / all as f64;
         doubts.push(format!("{percent:.1} % of the accesses went to pages without a home; they stay out of it"));
     }
-    if !usage::matters(study) {
+    if !usages::matters(study) {
         doubts.push("the machine has one node: every placement is the same; try --machine 4x2".to_string());
     }
     doubts

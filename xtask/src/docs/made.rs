@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 const TABLES: &str = "crates/profile/src/tables.rs";
 const WORDS: &str = "crates/profile/src/words.rs";
-const METRICS: &str = "crates/analyze/src/metrics.rs";
-const TERMS: &str = "crates/analyze/src/terms.rs";
+const METRICS: &str = "crates/analyze/src/model/metrics.rs";
+const TERMS: &str = "crates/analyze/src/model/terms.rs";
 
 /// A page's head.
 fn head(title: &str, source: &str, says: &str) -> String {

@@ -89,7 +89,8 @@ pub fn changelog_has_unreleased(tree: &Tree) -> Vec<Complaint> {
 
 /// Every metric that the code defines is defined for readers too.
 pub fn metrics_are_documented(tree: &Tree) -> Vec<Complaint> {
-    let (Some(code), Some(page)) = (tree.get("crates/analyze/src/metrics.rs"), tree.get("docs/reference/metrics.md"))
+    let (Some(code), Some(page)) =
+        (tree.get("crates/analyze/src/model/metrics.rs"), tree.get("docs/reference/metrics.md"))
     else {
         return Vec::new();
     };
@@ -158,7 +159,7 @@ mod tests {
     fn metrics() {
         let code = "metrics! {\n    LOCAL = \"local\", \"local\", \"unit\",\n    let x = \"y\";\n";
         let check = |page| {
-            let tree = Tree::of(&[("crates/analyze/src/metrics.rs", code), ("docs/reference/metrics.md", page)]);
+            let tree = Tree::of(&[("crates/analyze/src/model/metrics.rs", code), ("docs/reference/metrics.md", page)]);
             metrics_are_documented(&tree)
                 .into_iter()
                 .map(|complaint| (complaint.line, complaint.text))

@@ -4,8 +4,8 @@
 //! threads have a stack each. Each of them alone may be too little to tell, so what has a cause in common is one
 //! finding.
 
-use super::classify::Judgement;
-use crate::code::OwnPlace;
+use super::judgement::Judgement;
+use crate::facts::code::OwnPlace;
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;

@@ -1,12 +1,13 @@
 //! What was seen of a subject, or of those of one cause together.
 
-use super::classify::{Case, HandedOn};
-use crate::cache_lines::Contended;
-use crate::counts::{Tally, percent};
-use crate::metrics;
-use crate::policies::{Policy, Setter};
-use crate::report::{Field, Value};
-use crate::sharing::Sharing;
+use super::case::{Case, HandedOn};
+use crate::facts::contended_lines::Contended;
+use crate::facts::policies::{Policy, Setter};
+use crate::model::counts::percent;
+use crate::model::metrics;
+use crate::model::report::{Field, Value};
+use crate::model::sharing::Sharing;
+use crate::model::tally::Tally;
 use numalens_profile::ids::ThreadId;
 use numalens_profile::words::SystemCall;
 use numalens_simulate::Traffic;

@@ -1,9 +1,10 @@
 //! The note on memory that stays in private caches: why much that is remote is nothing to mend.
 
-use super::MUCH;
-use super::classify::cases;
+use super::candidate::MUCH;
+use super::case::cases;
 use super::neighbours::Neighbours;
-use crate::usage::{Usage, Usages};
+use crate::dataset::usages::Usages;
+use crate::facts::usage::Usage;
 use rayon::iter::ParallelIterator;
 
 /// What is said of accesses that are remote to memory which its users keep in their caches, where they are many.
@@ -19,8 +20,8 @@ pub fn note(usages: &Usages) -> Option<String> {
     let hottest = subjects.iter().rev().max_by(|(.., a), (.., b)| a.traffic.remote().total_cmp(&b.traffic.remote()));
     let (_, subject, usage) = hottest.filter(|_| share >= MUCH)?;
     let example = subject.example.as_ref()?;
-    let object =
-        Neighbours::of(usages.study).busiest(example, usage.traffic.total()).map_or(example, |busiest| busiest.object);
+    let page = Neighbours::of(usages.study).page(Some(example), usage.traffic.total());
+    let object = page.busiest.unwrap_or(example);
     let place =
         usages.study.wanted_at(object.stack, object.site).map(|place| format!(", allocated in {}", place.location));
     let name = if object.name.is_empty() { object.kind.word() } else { &object.name };

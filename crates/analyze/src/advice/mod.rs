@@ -11,9 +11,13 @@
 //! model's extremes and the chance of sampling. A finding needs evidence above noise: its accesses must be more than a
 //! hundredth of all at the lower end of the interval, and its gain more than [`LEAST_GAIN`]. No finding is an answer.
 
+mod after;
+mod candidate;
+mod case;
 mod causes;
 pub(crate) mod classify;
 mod evidence;
+mod judgement;
 mod kept;
 mod neighbours;
 mod notes;
@@ -22,48 +26,23 @@ mod snippets;
 mod unbound;
 pub mod words;
 
-use crate::about::Unit;
-use crate::code::OwnPlace;
-use crate::load::{LoadError, Need, Options};
-use crate::report::{Field, Finding, Member, Report, Shape, Value, Word};
-use crate::study::Study;
-use crate::usage::{self, Usages};
+pub(crate) use candidate::{LEAST_GAIN, LEAST_SAMPLES};
+
+use crate::dataset::load::Options;
+use crate::dataset::source::LoadError;
+use crate::dataset::study::Study;
+use crate::dataset::usages::{self, Usages};
+use crate::facts::fold::Need;
+use crate::model::about::Unit;
+use crate::model::report::{Field, Finding, Report, Shape, Value};
+use candidate::{Candidate, Effect, LEAST_SHARE};
 use numalens_profile::Profile;
 use numalens_simulate::Traffic;
 
-/// A finding before it is ranked.
-struct Candidate {
-    pattern: &'static Word,
-    remedy: &'static Word,
-    place: Option<OwnPlace>,
-    object: Vec<Field>,
-    evidence: Vec<Field>,
-    name: Option<String>,
-    /// Where several subjects have one cause: all of them.
-    members: Vec<Member>,
-    effect: Effect,
-}
-
-/// What a remedy changes.
-enum Effect {
-    /// Traffic: from, to; and to, where the remedy itself costs as much as it can. None: then nothing may be gained.
-    Traffic { before: Traffic, after: Traffic, worst: Option<Traffic> },
-    /// Percent of the memory time, of so many samples or exact counts: estimate, low, high.
-    Time { percent: f64, low: f64, high: f64 },
-}
-
-/// Percent of the memory time below which nobody should change a program.
-pub(crate) const LEAST_GAIN: f64 = 2.0;
 /// Percent of all the program's time below which nobody would feel a gain that may be nothing.
 const LEAST_LIKELY: f64 = 1.0;
-/// Percent of all accesses that a finding must be about, at the lower end of its interval.
-const LEAST_SHARE: f64 = 1.0;
-/// Samples without which there is no advice at all.
-pub(crate) const LEAST_SAMPLES: u64 = 40;
 /// What is said of fewer.
 const FEW: &str = "samples of accesses are too few to judge: record for longer, or with a higher --frequency";
-/// Percent of all accesses from which it is told of memory that it may lie otherwise the next time.
-const MUCH: f64 = 10.0;
 /// Findings that are told.
 const MOST: usize = 20;
 
@@ -108,7 +87,7 @@ fn findings(study: &Study) -> Vec<Report> {
         doubts.push(missing);
     } else if usages.all.accesses() == 0 && study.fetches.instructions.is_empty() {
         doubts.push(study.about.none("accesses"));
-    } else if !usage::matters(study) {
+    } else if !usages::matters(study) {
         doubts.push("the machine has one node: record on a virtual one, with --machine 4x2".to_string());
     } else if !enough && fetches < LEAST_SAMPLES {
         doubts.push(format!("{} {FEW}", usages.all.samples));
@@ -153,7 +132,7 @@ fn findings(study: &Study) -> Vec<Report> {
     let advice = Report::new("advice", "findings", "advice", Shape::Findings(findings)).doubting(doubts);
     vec![
         Report { notes, ..advice },
-        Report::new("advice", "", "", Shape::Record(verdict)).only(crate::report::Shown::Data),
+        Report::new("advice", "", "", Shape::Record(verdict)).only(crate::model::report::Shown::Data),
     ]
 }
 

@@ -5,8 +5,8 @@
 //! accesses tell that were looked at one by one; each stands for its instruction's part of all accesses, since few are
 //! looked at and instructions are counted exactly.
 
-use crate::report::Location;
-use crate::study::Study;
+use crate::dataset::study::Study;
+use crate::model::report::Location;
 use numalens_profile::ids::{ObjectId, SiteId};
 use numalens_profile::tables::Object;
 use numalens_profile::words::ObjectKind;
@@ -28,11 +28,15 @@ pub struct Neighbours<'a> {
     hottest: Option<(u64, SiteId)>,
 }
 
-/// The variable that a page is about.
-pub struct Busiest<'a> {
-    pub object: &'a Object,
-    /// The program's instruction that accesses it most.
+/// What is known of a page of variables; of other memory nothing.
+#[derive(Clone, Copy, Default)]
+pub struct PageOfVariables<'a> {
+    /// The variable with most of its accesses.
+    pub busiest: Option<&'a Object>,
+    /// The program's instruction that accesses that most, or one of the line that most accesses to the page must be of.
     pub site: Option<SiteId>,
+    /// There are several, the line is known, and nobody knows which of them that accesses.
+    pub is_any_of_several: bool,
 }
 
 impl<'a> Neighbours<'a> {
@@ -64,24 +68,31 @@ impl<'a> Neighbours<'a> {
         Neighbours { study, accesses, hottest }
     }
 
+    /// Of the pages of a small variable, which have so many accesses.
+    pub fn page(&self, example: Option<&Object>, accesses: f64) -> PageOfVariables<'a> {
+        let Some((example, is_beside)) = example.and_then(|example| Some((example, beside(example)?))) else {
+            return PageOfVariables::default();
+        };
+        let (busiest, site) = match self.busiest(&is_beside, accesses) {
+            Some((object, site)) => (Some(object), site),
+            None => (None, None),
+        };
+        let site = site.or_else(|| self.dominant(accesses));
+        let is_other = |row: &&Object| row.kind == ObjectKind::Global && row.object != example.object;
+        let is_any_of_several =
+            busiest.is_none() && site.is_some() && self.study.objects.values().filter(is_other).any(is_beside);
+        PageOfVariables { busiest, site, is_any_of_several }
+    }
+
     /// An instruction of the line that most of a page's accesses must be of, as both have nearly all of the program's.
-    pub fn dominant(&self, of_page: f64) -> Option<SiteId> {
+    fn dominant(&self, of_page: f64) -> Option<SiteId> {
         let all = self.study.total().accesses() as f64;
         let (accesses, site) = self.hottest?;
         (accesses as f64 + of_page > all * (1.0 + MOST)).then_some(site)
     }
 
-    /// Whether a small variable shares its pages with others.
-    pub fn is_beside_others(&self, example: &Object) -> bool {
-        let Some(is_beside) = beside(example) else { return false };
-        let is_other = |row: &&Object| row.kind == ObjectKind::Global && row.object != example.object;
-        self.study.objects.values().filter(is_other).any(is_beside)
-    }
-
-    /// Of the variables on the pages of a small one, which have so many accesses, that with most of them; it may be
-    /// that one itself.
-    pub fn busiest(&self, example: &Object, of_page: f64) -> Option<Busiest<'a>> {
-        let is_beside = beside(example)?;
+    /// Of the variables on some pages that with most of their accesses, and the instruction that accesses it most.
+    fn busiest(&self, is_beside: impl Fn(&Object) -> bool, of_page: f64) -> Option<(&'a Object, Option<SiteId>)> {
         let mut beside: Vec<_> = self
             .accesses
             .iter()
@@ -101,7 +112,7 @@ impl<'a> Neighbours<'a> {
             *by_site.entry(*site).or_default() += n;
         }
         let site = by_site.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(site, _)| site);
-        Some(Busiest { object, site })
+        Some((object, site))
     }
 }
 

@@ -1,10 +1,11 @@
 //! What is told below the findings: what was set apart, what looks like a fault and is none, what may be otherwise
 //! the next time.
 
+use super::candidate::LEAST_SHARE;
 use super::unbound::Unbound;
-use super::{LEAST_SHARE, classify, kept, words};
-use crate::report::{Finding, Value, Word};
-use crate::usage::Usages;
+use super::{classify, kept, words};
+use crate::dataset::usages::Usages;
+use crate::model::report::{Finding, Value, Word};
 
 /// One sentence each.
 pub fn of(usages: &Usages, findings: &[Finding], unbound: Option<&Unbound>) -> Vec<String> {

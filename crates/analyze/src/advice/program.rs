@@ -1,16 +1,17 @@
 //! What concerns no one object: threads bound to no node, threads that share and are apart, code, crowded pages.
 
+use super::candidate::{Candidate, Effect};
 use super::words as w;
-use super::{Candidate, Effect};
-use crate::clusters::{self, Cluster};
-use crate::code::OwnPlace;
-use crate::counts::{Counts, percent};
-use crate::intervals;
-use crate::metrics;
-use crate::page_sums::OfPage;
-use crate::report::{Field, Value};
-use crate::study::Study;
-use crate::usage::{Usage, Usages};
+use crate::dataset::clusters::{self, Cluster};
+use crate::dataset::study::Study;
+use crate::dataset::usages::Usages;
+use crate::facts::code::OwnPlace;
+use crate::facts::page_sums::OfPage;
+use crate::facts::usage::Usage;
+use crate::model::counts::{Counts, percent};
+use crate::model::intervals;
+use crate::model::metrics;
+use crate::model::report::{Field, Value};
 use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::words::{Class, ObjectKind};
 use numalens_simulate::Traffic;
@@ -168,7 +169,7 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
         changed.add_all(&local, 1.0);
         let most = usages.model.gain(&everything, &changed).low.max(0.0);
         let path = module.and_then(|module| usages.study.code.module_path(module));
-        let name = path.map_or("code made at run time", crate::code::file_name);
+        let name = path.map_or("code made at run time", crate::facts::code::file_name);
         let users = nodes.iter().filter(|(_, n)| **n as f64 * 20.0 >= traffic.total()).count();
         let remote = percent(
             traffic.remote() as u64,
@@ -221,7 +222,9 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
         }
     }
     pages.retain(|_, objects| objects.len() > 1);
-    for flows in study.flows.sums.pages().filter(|flows| usages.working_sets.keep_page(study, flows, &usages.waiting)) {
+    for flows in
+        study.flows.sums.pages().filter(|flows| usages.working_sets.keep_page(&study.subjects, flows, &usages.waiting))
+    {
         let (page, process) = flows[0].0.page();
         pages.remove(&(process, page));
     }

@@ -1,7 +1,7 @@
 //! How to do it: lines of source in the program's language, and commands that do without.
 
 use super::words as w;
-use crate::report::{Location, Word};
+use crate::model::report::{Location, Word};
 
 /// The languages that snippets are written in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

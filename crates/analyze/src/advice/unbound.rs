@@ -3,9 +3,9 @@
 //! `--placement spread` is a scheduler that never moves a thread. On a real machine one that nothing binds wanders, and
 //! what it touched first stays behind. What that may cost is predicted: the accesses of such threads come from anywhere.
 
-use super::LEAST_GAIN;
-use crate::counts;
-use crate::usage::Usages;
+use super::candidate::LEAST_GAIN;
+use crate::dataset::usages::Usages;
+use crate::model::tally;
 use numalens_profile::ids::ThreadId;
 use rustc_hash::FxHashSet;
 
@@ -32,7 +32,7 @@ pub fn of(usages: &Usages) -> Option<Unbound> {
     // Whose accesses they are is summed by thread and not by way: of each way the same part.
     let by_thread = study.by_thread();
     let of_kept = by_thread.iter().filter(|(id, _)| kept.contains(id)).map(|(_, counts)| counts.accesses());
-    let of_kept = counts::total(of_kept);
+    let of_kept = tally::total(of_kept);
     let part = of_kept as f64 / (study.total().accesses() as f64).max(1.0);
     let mut wandering = usages.traffic.clone();
     for ((from, to), accesses) in usages.traffic.cells().filter(|((from, to), _)| from.is_some() && to.is_some()) {

@@ -1,6 +1,6 @@
 //! The patterns that advice is about, and the remedies that it knows: names of the JSON, words for people.
 
-use crate::report::Word;
+use crate::model::report::Word;
 
 macro_rules! words {
     ($list:ident: $($constant:ident = $name:literal, $title:literal, $help:literal;)*) => {

@@ -1,11 +1,13 @@
 //! Figures of the whole program, before and after, and whether they differ.
 
 use super::Sides;
-use crate::counts::{Tally, estimate};
-use crate::intervals::Interval;
-use crate::report::{Column, Report, Shape, Shown, Table, Value};
-use crate::study::Study;
-use crate::{metrics, summary};
+use crate::dataset::study::Study;
+use crate::model::counts::estimate;
+use crate::model::intervals::Interval;
+use crate::model::metrics;
+use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::model::tally::Tally;
+use crate::sections::summary;
 use numalens_simulate::{CostModel, QUEUE, Traffic};
 
 /// Percent of the larger of two exact counts, and points between two exact shares, below which a change does not
@@ -165,7 +167,7 @@ mod tests {
     #[test]
     fn newcombes_interval() {
         // Newcombe 1998, example (a) of method 10: 56/70 and 48/80, by Wilson's intervals.
-        let wilson = |p: f64, n: u64| crate::intervals::share(p, n).unwrap();
+        let wilson = |p: f64, n: u64| crate::model::intervals::share(p, n).unwrap();
         let (p, q) = (56.0 / 0.7, 48.0 / 0.8);
         let (low, high) = difference(q, wilson(q, 80), p, wilson(p, 70));
         assert!((low - 5.24).abs() < 0.02 && (high - 33.39).abs() < 0.02, "{low} {high}");

@@ -20,11 +20,13 @@ mod verdict;
 
 pub use figures::Scalar;
 
-use crate::load::{LoadError, Need, Options};
-use crate::metrics;
-use crate::report::{Report, Shape, Value};
-use crate::study::Study;
-use crate::usage;
+use crate::dataset::load::Options;
+use crate::dataset::source::LoadError;
+use crate::dataset::study::Study;
+use crate::dataset::usages;
+use crate::facts::fold::Need;
+use crate::model::metrics;
+use crate::model::report::{Report, Shape, Value};
 use numalens_profile::Profile;
 use numalens_simulate::CostModel;
 
@@ -62,7 +64,7 @@ pub fn run(before: &Profile, after: &Profile, options: &Options) -> Result<Diff,
     let executable = Sides { before: executables.before.as_deref(), after: executables.after.as_deref() };
     let lines = rows::lines(studies, executable);
     let objects = rows::objects(studies, executable);
-    let traffic = studies.map(|study| usage::traffic(study, CostModel::new(&study.machine)));
+    let traffic = studies.map(|study| usages::traffic(study, CostModel::new(&study.machine)));
     let scalars = Sides {
         before: figures::scalars(studies.before, &traffic.before),
         after: figures::scalars(studies.after, &traffic.after),

@@ -1,8 +1,8 @@
 //! What two builds of one program call alike: names without what compilers append, and without the program's own name.
 
-use crate::code::file_name;
-use crate::report::Location;
-use crate::study::Study;
+use crate::dataset::study::Study;
+use crate::facts::code::file_name;
+use crate::model::report::Location;
 use std::collections::BTreeMap;
 
 /// What compilers append to a function that they split, copy or outline.

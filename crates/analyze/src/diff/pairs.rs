@@ -1,7 +1,7 @@
 //! Which row before is which row after: by name and line; where lines moved, by function.
 
-use crate::code::file_name;
-use crate::report::Location;
+use crate::facts::code::file_name;
+use crate::model::report::Location;
 use numalens_profile::words::ObjectKind;
 use std::collections::BTreeMap;
 

@@ -3,11 +3,12 @@
 use super::figures::{self, MATTERS as PERCENT};
 use super::pairs::{Key, pairs};
 use super::{Sides, names};
-use crate::code::OwnPlace;
-use crate::counts::{Counts, Tally, estimate};
-use crate::report::{Column, Location, Report, Shape, Shown, Table, Value};
-use crate::study::Study;
-use crate::usage;
+use crate::dataset::study::Study;
+use crate::facts::code::OwnPlace;
+use crate::facts::totals;
+use crate::model::counts::{Counts, estimate};
+use crate::model::report::{Column, Location, Report, Shape, Shown, Table, Value};
+use crate::model::tally::Tally;
 use numalens_profile::ids::ObjectId;
 use numalens_profile::tables::Object;
 use numalens_profile::words::ObjectKind;
@@ -71,7 +72,7 @@ pub fn lines(studies: Sides<&Study>, executable: Sides<Option<&str>>) -> Vec<Row
 /// Objects by what both recordings call alike, in pairs.
 pub fn objects(studies: Sides<&Study>, executable: Sides<Option<&str>>) -> Vec<Row> {
     let of = |study: &Study, executable: Option<&str>| {
-        let weighed = usage::weigher(study, CostModel::new(&study.machine));
+        let weighed = totals::weigher(&study.about, &study.machine, CostModel::new(&study.machine));
         let numbers = thread_numbers(study);
         let mut keys: FxHashMap<ObjectId, Key> = FxHashMap::default();
         let mut sums = Sums::default();

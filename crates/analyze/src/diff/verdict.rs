@@ -4,11 +4,12 @@
 use super::Sides;
 use super::rows::Row;
 use crate::advice::{LEAST_GAIN, LEAST_SAMPLES};
-use crate::counts::{Counts, Tally};
-use crate::intervals::Interval;
-use crate::report::{Field, Report, Shape, Value};
-use crate::study::Study;
-use crate::usage;
+use crate::dataset::study::Study;
+use crate::dataset::usages;
+use crate::model::counts::Counts;
+use crate::model::intervals::Interval;
+use crate::model::report::{Field, Report, Shape, Value};
+use crate::model::tally::Tally;
 use numalens_profile::words::ObjectKind;
 use numalens_simulate::{CostModel, QUEUE, Traffic};
 
@@ -199,7 +200,7 @@ impl Chiefly<'_> {
     fn words(&self) -> String {
         let key = self.row.key();
         let place = key.place.as_ref().map(|place| match (&place.file, place.line) {
-            (Some(file), Some(line)) => format!("{}:{line} ({})", crate::code::file_name(file), place.function),
+            (Some(file), Some(line)) => format!("{}:{line} ({})", crate::facts::code::file_name(file), place.function),
             _ => place.to_string(),
         });
         let name = key.name.as_str();
@@ -247,7 +248,7 @@ fn sentence(
     if signed(low) != signed(value) || signed(high) != signed(value) {
         sentence += &format!(" ({} to {} %)", signed(low), signed(high));
     }
-    if usage::matters(studies.before) || usage::matters(studies.after) {
+    if usages::matters(studies.before) || usages::matters(studies.after) {
         let (old, new) = (share(&remote.before), share(&remote.after));
         sentence += &format!("; remote share {} -> {}", percent(old), percent(new));
     }

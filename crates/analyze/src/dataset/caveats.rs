@@ -1,0 +1,29 @@
+//! What a reader of figures must know beforehand: sentences that several sections have.
+
+use crate::dataset::study::Study;
+
+/// What the sections of code have to say beforehand.
+pub fn name_doubts(study: &Study) -> Vec<String> {
+    let mut doubts = study.access_doubts();
+    if !study.code.has_names() && !study.sites.is_empty() {
+        doubts.push("no symbols were found: build the program with -g, or map moved sources and binaries with --source-map OLD=NEW".to_string());
+    }
+    if study.sites.divided_by > 0 {
+        let seen = study.sites.divided_by;
+        doubts.push(format!(
+            "which instructions access the object is estimated from {seen} accesses that were looked at"
+        ));
+    }
+    doubts
+}
+
+/// What is to be known of counts that were spread over so many bins at most.
+pub fn spread_doubts(study: &Study, longest: u32) -> Vec<String> {
+    let ms = u64::from(longest).saturating_mul(study.about.meta.bin_ns) as f64 / 1e6;
+    match longest {
+        0 | 1 => Vec::new(),
+        _ => vec![format!(
+            "counters are looked at now and then: what a look finds is spread evenly over the time since the look before, up to {ms:.1} ms here"
+        )],
+    }
+}

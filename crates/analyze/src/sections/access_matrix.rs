@@ -1,0 +1,85 @@
+//! Section `matrix`: accesses by the thread's node and the page's home.
+
+use crate::dataset::study::Study;
+use crate::model::metrics;
+use crate::model::report::{Matrix, Report, Shape};
+use crate::model::tally::Tally;
+use numalens_topology::NodeId;
+use std::collections::BTreeMap;
+
+/// Accesses by thread's node (none: unpinned) and page's home (none: unplaced).
+pub struct Cells(BTreeMap<(Option<NodeId>, Option<NodeId>), Tally>);
+
+/// Sums the accesses of a study by nodes.
+pub fn cells(study: &Study) -> Cells {
+    let mut cells: BTreeMap<_, Tally> = BTreeMap::new();
+    for ((_, node, home), tally) in study.sites.by_nodes() {
+        *cells.entry((node, home)).or_default() += tally;
+    }
+    Cells(cells)
+}
+
+impl Cells {
+    /// Cells whose distance is defined.
+    pub fn between_nodes(&self) -> impl Iterator<Item = ((NodeId, NodeId), Tally)> {
+        self.0.iter().filter_map(|((from, to), tally)| Some((((*from)?, (*to)?), *tally)))
+    }
+
+    /// Accesses of threads on the page's own node.
+    pub fn diagonal(&self) -> Tally {
+        self.sum(|from, to| from.is_some() && from == to)
+    }
+
+    /// Accesses of pinned threads.
+    pub fn pinned(&self) -> Tally {
+        self.sum(|from, _| from.is_some())
+    }
+
+    /// All of them.
+    pub fn all(&self) -> Tally {
+        self.sum(|_, _| true)
+    }
+
+    /// Accesses to a node, by all threads.
+    pub fn to(&self, node: NodeId) -> Tally {
+        self.sum(|_, to| to == Some(node))
+    }
+
+    /// One cell.
+    pub fn at(&self, from: Option<NodeId>, to: Option<NodeId>) -> Tally {
+        self.0.get(&(from, to)).copied().unwrap_or_default()
+    }
+
+    fn sum(&self, wanted: impl Fn(Option<NodeId>, Option<NodeId>) -> bool) -> Tally {
+        let mut sum = Tally::default();
+        self.0.iter().filter(|((from, to), _)| wanted(*from, *to)).for_each(|(_, tally)| sum += *tally);
+        sum
+    }
+}
+
+/// Runs the analysis.
+pub fn run(study: &Study) -> Vec<Report> {
+    let cells = cells(study);
+    let matrix = fill(study.nodes(), &metrics::ACCESSES, "unplaced", |from, to| cells.at(from, to).accesses());
+    let title =
+        format!("access matrix: {} by threads on a node (rows) to pages on a node (columns)", study.about.count_noun());
+    vec![Report::new("matrix", "matrix.access", title, Shape::Matrix(matrix)).doubting(study.access_doubts())]
+}
+
+/// A matrix of these nodes from a function of (thread's node, page's home).
+pub fn fill(
+    nodes: Vec<NodeId>,
+    metric: &'static metrics::Metric,
+    homeless_name: &'static str,
+    at: impl Fn(Option<NodeId>, Option<NodeId>) -> u64,
+) -> Matrix {
+    Matrix {
+        rows: nodes.iter().map(|from| nodes.iter().map(|to| at(Some(*from), Some(*to))).collect()).collect(),
+        unpinned: nodes.iter().map(|to| at(None, Some(*to))).collect(),
+        homeless: nodes.iter().map(|from| at(Some(*from), None)).collect(),
+        homeless_unpinned: at(None, None),
+        nodes,
+        homeless_name,
+        metric,
+    }
+}

@@ -1,0 +1,180 @@
+//! Section `pages`: the pages with most accesses from other nodes, and who uses them.
+
+use crate::dataset::study::Study;
+use crate::facts::ancestry::Ancestry;
+use crate::facts::page_sums::OfPage;
+use crate::facts::page_use::PageKey;
+use crate::model::counts::{self, percent};
+use crate::model::metrics;
+use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
+use crate::model::tally::Tally;
+use crate::sections::exclusivity;
+use numalens_profile::ids::{Page, ProcessId};
+use numalens_profile::tables::PlacedPages;
+use rayon::prelude::*;
+use rustc_hash::FxHashMap;
+use std::cmp::Reverse;
+
+/// More rows than anyone reads; the facts have them all.
+const MOST: usize = 1000;
+
+/// The last known period of every page. Pages that a process has not placed itself are those of the process that forked it.
+pub struct Homes<'a> {
+    processes: FxHashMap<ProcessId, Vec<Placed<'a>>>,
+    ancestry: Ancestry,
+}
+
+/// A row, and the first page behind all rows of the process up to it.
+struct Placed<'a> {
+    row: &'a PlacedPages,
+    reach: u64,
+}
+
+impl<'a> Homes<'a> {
+    /// Sorts the rows of a study.
+    pub fn new(study: &'a Study) -> Self {
+        let mut processes: FxHashMap<ProcessId, Vec<Placed>> = FxHashMap::default();
+        for row in &study.pages {
+            processes.entry(row.process).or_default().push(Placed { row, reach: row.page.0.saturating_add(row.count) });
+        }
+        for rows in processes.values_mut() {
+            rows.sort_by_key(|placed| (placed.row.page, placed.row.bin_from));
+            let mut reach = 0;
+            for placed in rows {
+                reach = placed.reach.max(reach);
+                placed.reach = reach;
+            }
+        }
+        Homes { processes, ancestry: Ancestry::new(&study.processes) }
+    }
+
+    /// The newest run that covers a page.
+    pub fn of(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
+        let own = |process| self.own(process, page);
+        own(process).or_else(|| self.ancestry.above(process).find_map(own))
+    }
+
+    /// Whether a process has a parent in the recording.
+    pub fn has_parent(&self, process: ProcessId) -> bool {
+        self.ancestry.has_parent(process)
+    }
+
+    fn own(&self, process: ProcessId, page: Page) -> Option<&'a PlacedPages> {
+        let rows = self.processes.get(&process)?;
+        let end = rows.partition_point(|placed| placed.row.page <= page);
+        // Runs may nest when a part of one was placed anew: the newest that covers the page is wanted.
+        rows[..end]
+            .iter()
+            .rev()
+            .take(LOOK_BACK)
+            .take_while(|placed| page.0 < placed.reach)
+            .map(|placed| placed.row)
+            .filter(|row| page.0 - row.page.0 < row.count)
+            .max_by_key(|row| row.bin_from)
+    }
+}
+
+/// Runs that begin between a page and the beginning of its own run are few.
+const LOOK_BACK: usize = 64;
+
+/// A page, its accesses from other nodes, all of them and the samples behind those, and whose they are.
+struct Used<'a> {
+    page: (ProcessId, Page),
+    away: u64,
+    all: u64,
+    samples: u64,
+    users: &'a [(PageKey, Tally)],
+}
+
+/// Runs the analysis.
+pub fn run(study: &Study) -> Vec<Report> {
+    let homes = Homes::new(study);
+    // There may be millions: they are ordered by little, and all of it is looked at for those that are shown.
+    let sums = study.by_page.sums.par_pages().map(|users| {
+        let (page, process) = users[0].0.page();
+        let home = homes.of(process, page).and_then(|row| row.home);
+        let away = |key: &PageKey| {
+            let home = key.home.or(home);
+            key.node.is_some() && home.is_some() && key.node != home
+        };
+        let mut used = Used { page: (process, page), away: 0, all: 0, samples: 0, users };
+        for (key, tally) in users {
+            used.away += if away(key) { tally.accesses() } else { 0 };
+            used.all += tally.accesses();
+            used.samples += tally.samples;
+        }
+        used
+    });
+    let mut pages: Vec<Used> = sums.collect();
+    let total = (pages.iter().map(|used| used.all).sum(), pages.iter().map(|used| used.samples).sum());
+    let order = |used: &Used| (Reverse(used.away), Reverse(used.all), used.page);
+    let omitted = pages.len().saturating_sub(MOST);
+    if omitted > 0 {
+        pages.select_nth_unstable_by_key(MOST, order);
+        pages.truncate(MOST);
+    }
+    pages.sort_unstable_by_key(order);
+    let rows = pages.iter().map(|used| row(study, used, homes.of(used.page.0, used.page.1), total)).collect();
+    let table = Table { columns: columns(study), rows, omitted };
+    let doubts = match study.sums_only() {
+        Some(missing) => vec![missing],
+        None if study.by_page.sums.is_empty() => vec![study.about.none("accesses to pages")],
+        None => Vec::new(),
+    };
+    vec![Report::new("pages", "pages", "pages", Shape::Table(table)).doubting(doubts)]
+}
+
+fn columns(study: &Study) -> Vec<Column> {
+    vec![
+        Column::new("pid", "pid").only(if study.processes.len() > 1 { Shown::Everywhere } else { Shown::Data }),
+        Column::new("address", "page"),
+        Column { title: study.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
+        Column::metric(&metrics::SHARE),
+        Column::at("away", &metrics::REMOTE),
+        Column::metric(&metrics::READS).only(Shown::Data),
+        Column::metric(&metrics::WRITES).only(Shown::Data),
+        Column::new("home", "home"),
+        Column::new("users", "used by"),
+        Column::metric(&metrics::EXCLUSIVITY),
+        Column::new("page_size", "size"),
+        Column::new("placed", "placed").only(Shown::Data),
+        Column::new("object", "object"),
+        Column::new("first_touch", "first touched at"),
+        Column::new("thread", "thread").only(Shown::Data),
+    ]
+}
+
+/// `total`: accesses of all pages, and samples.
+fn row(study: &Study, used: &Used, placed: Option<&PlacedPages>, total: (u64, u64)) -> Vec<Value> {
+    let Used { page: (process, page), away, users, .. } = *used;
+    let mut all = Tally::default();
+    users.iter().for_each(|(_, tally)| all += *tally);
+    let by_node = exclusivity::by_node(users).map(|(node, tally)| (node, tally.accesses()));
+    let (max, sum) = exclusivity::of_page(study, users);
+    let object = placed.and_then(|row| study.objects.get(&row.object?));
+    let place = placed.and_then(|row| study.code.own_on_stack(row.stack, row.site));
+    vec![
+        Value::maybe(study.pid(process), |pid| Value::Id(u64::from(pid))),
+        Value::Address(page.address()),
+        counts::estimate(all.accesses(), all.samples),
+        percent(all.accesses(), total.0, total.1),
+        Value::Count(away),
+        Value::Count(all.reads),
+        Value::Count(all.writes),
+        Value::maybe(placed.map_or_else(|| users.iter().find_map(|(key, _)| key.home), |row| row.home), Value::Node),
+        Value::users(by_node),
+        // Of a few samples the maximum says little: no interval would be honest about its bias.
+        if sum > 0 { Value::Percent(max as f64 * 100.0 / sum as f64, None) } else { Value::Absent },
+        Value::maybe(placed, |row| Value::Bytes(row.page_size)),
+        Value::maybe(placed, |row| Value::Text(row.placed.word().to_string())),
+        Value::maybe(object, |o| {
+            Value::Text(if o.name.is_empty() {
+                o.kind.word().to_string()
+            } else {
+                format!("{} {}", o.kind.word(), o.name)
+            })
+        }),
+        Value::maybe(place, |place| Value::Location(place.location)),
+        Value::maybe(placed.and_then(|row| row.thread), |thread| Value::Id(u64::from(thread.0))),
+    ]
+}
