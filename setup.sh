@@ -48,8 +48,8 @@ if $build_only; then
     package_of=()
 fi
 
-# Programs that `make corpus` records, and nothing else needs: some 1 GB. Servers are installed for their programs; they are neither
-# started nor enabled.
+# Programs that `make corpus` records, and nothing else needs: some 1 GB. Servers are installed for their programs; they
+# are neither started nor enabled.
 servers=(nginx postgresql redis-server)
 if $corpus; then
     python=$(basename "$(readlink -f /usr/bin/python3 || echo python3.11)")

@@ -3,8 +3,8 @@
 #   ./scripts/dist.sh          make it: target/dist/numalens-VERSION-x86_64-linux.tar.xz
 #   ./scripts/dist.sh --test   make it, unpack it in a root that has nothing else but busybox, and record with it there
 #
-# The program is linked statically with the system's own C library, which only takes another link of what `make build` compiles. (The library
-# that it preloads into programs, and the agent, are bytes inside of it, and link nothing.)
+# The program is linked statically with the system's own C library, which only takes another link of what `make build`
+# compiles. (The library that it preloads into programs, and the agent, are bytes inside of it, and link nothing.)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -1,5 +1,5 @@
-// Writes one byte to each small page of so many MiB, gives them back, and so on: nothing but first touches, the most page
-// faults a second there can be.
+// Writes one byte to each small page of so many MiB, gives them back, and so on: nothing but first touches, the most
+// page faults a second there can be.
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 //! Any bytes as one table of an otherwise valid profile, or as a packed profile: refused, or checked and looked at.
 //!
-//! The first byte of an input names the table, in the order of their names, so that a mutation changes one table and is not stopped
-//! by a checksum of the archive; [`PACKED`] stands for the archive itself.
+//! The first byte of an input names the table, in the order of their names, so that a mutation changes one table and is
+//! not stopped by a checksum of the archive; [`PACKED`] stands for the archive itself.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

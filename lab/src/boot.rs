@@ -18,8 +18,8 @@ const BOOT: Duration = Duration::from_secs(180);
 /// What a case may take beyond its own limit, which the guest enforces: packing its results.
 const GRACE: Duration = Duration::from_secs(60);
 const DISK_BYTES: u64 = 2 << 30;
-/// The processor for an engine. An x86-64 with SSE4 and no AVX, what it lacks, emulation would do slowly; but the exact engine needs
-/// BMI2, which comes with all that emulation can do. (Without five levels of page tables.)
+/// The processor for an engine. An x86-64 with SSE4 and no AVX, what it lacks, emulation would do slowly; but the exact
+/// engine needs BMI2, which comes with all that emulation can do. (Without five levels of page tables.)
 pub fn processor(engine: &str) -> &'static str {
     if engine == "exact" { "max,-la57" } else { "Nehalem" }
 }

@@ -1,5 +1,5 @@
-//! Cases: a directory each under lab/cases, with `case.toml` and, where it does more than record a target, `guest.sh`, the
-//! script that the guest runs. A `probe.c` is built and lies in the guest as $PROBES/NAME.
+//! Cases: a directory each under lab/cases, with `case.toml` and, where it does more than record a target, `guest.sh`,
+//! the script that the guest runs. A `probe.c` is built and lies in the guest as $PROBES/NAME.
 
 use miette::{IntoDiagnostic, Result, WrapErr, bail};
 use numalens_lab::machine::Machine;
@@ -52,8 +52,8 @@ pub struct Recording {
     /// Tags of the lines whose class shares are compared.
     #[serde(default)]
     pub compare: Vec<String>,
-    /// Tags of the lines that make the first touches. With the exact engine the accesses of such a line are spread over homes and
-    /// classes as the pages are that it has touched, to the last one.
+    /// Tags of the lines that make the first touches. With the exact engine the accesses of such a line are spread over
+    /// homes and classes as the pages are that it has touched, to the last one.
     #[serde(default)]
     pub placing: Vec<String>,
 }

@@ -44,9 +44,9 @@ pub fn all(targets: &Path) -> Result<BTreeMap<String, Expectation>> {
 }
 
 impl Expectation {
-    /// What `report` (its JSON, all sections) does not show as it should; lines are looked up in the sources in `targets`.
-    /// Shares of classes are for [`Expectation::counted_shares`] where accesses are counted, and for [`compare_shares`]
-    /// where time is sampled: threads of equal work do not get equal time on a busy host.
+    /// What `report` (its JSON, all sections) does not show as it should; lines are looked up in the sources in
+    /// `targets`. Shares of classes are for [`Expectation::counted_shares`] where accesses are counted, and for
+    /// [`compare_shares`] where time is sampled: threads of equal work do not get equal time on a busy host.
     ///
     /// # Errors
     /// A source has no line with an expected tag.
@@ -97,8 +97,8 @@ impl Expectation {
         far.map(|(class, percent)| format!("{class}: {:.2} % of the top line, not {percent} %", share(class))).collect()
     }
 
-    /// The classes of the top line, of samples on a virtual machine, against the CPU time in the truth that the target left in
-    /// `directory`; `spread`: whether the machine binds threads to its nodes.
+    /// The classes of the top line, of samples on a virtual machine, against the CPU time in the truth that the target
+    /// left in `directory`; `spread`: whether the machine binds threads to its nodes.
     ///
     /// # Errors
     /// The truth is missing or not understood.
@@ -144,8 +144,9 @@ fn unbound(report: &Value) -> Option<String> {
     (bound > 0).then(|| format!("threads: {bound} of {} are shown bound to a node", threads.len()))
 }
 
-/// Code is fetched from other nodes: three quarters of it where accesses are counted. The kernel maps sixteen pages of a file with one fault, so
-/// samples do not tell who loaded the others of a library's text; on a virtual machine they go to whom they are first seen with.
+/// Code is fetched from other nodes: three quarters of it where accesses are counted. The kernel maps sixteen pages of
+/// a file with one fault, so samples do not tell who loaded the others of a library's text; on a virtual machine they
+/// go to whom they are first seen with.
 fn remote_code(report: &Value) -> Option<String> {
     let rows = report["matrix"]["code"]["rows"].as_array()?;
     let count = |value: &Value| value.as_f64().unwrap_or(0.0);
@@ -167,8 +168,8 @@ const FREQUENCY: f64 = 997.0;
 /// Whether counted samples are shared among the classes as CPU time is (`seconds`): what is wrong, per class.
 ///
 /// A share lies within 4 standard errors (1.96 would fail one comparison in twenty on correct results), and one percent
-/// point for what the program's clock and the samples' do not measure alike. Clock interrupts that come late, as they do
-/// on emulated CPUs and busy hosts, are lost, and whose they were is not known: their share is allowed for.
+/// point for what the program's clock and the samples' do not measure alike. Clock interrupts that come late, as they
+/// do on emulated CPUs and busy hosts, are lost, and whose they were is not known: their share is allowed for.
 pub fn compare_shares(seconds: &BTreeMap<&str, f64>, counted: &BTreeMap<String, u64>) -> Vec<String> {
     let total: u64 = counted.values().sum();
     let mut doubts = Vec::new();

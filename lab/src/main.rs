@@ -1,6 +1,6 @@
-//! The NUMA lab: boots Linux on emulated machines of several nodes, runs numalens and the targets there, and compares what
-//! numalens says with what the kernel and the programs themselves say. Placement, affinity, policies and homes are the
-//! kernel's own; times mean nothing under emulation and are never compared.
+//! The NUMA lab: boots Linux on emulated machines of several nodes, runs numalens and the targets there, and compares
+//! what numalens says with what the kernel and the programs themselves say. Placement, affinity, policies and homes are
+//! the kernel's own; times mean nothing under emulation and are never compared.
 
 mod boot;
 mod case;
@@ -166,8 +166,8 @@ fn run_machine(
     let started = Instant::now();
     let mut guest = boot::run(machine, processor, kernel, &image, &limits, &directory)?;
     if guest.up.is_none() {
-        // An emulated machine on a crowded host may miss its own timer interrupts while it calibrates clocks. No case has
-        // run, so nothing that is tested is hidden by another try; what it did is told.
+        // An emulated machine on a crowded host may miss its own timer interrupts while it calibrates clocks. No case
+        // has run, so nothing that is tested is hidden by another try; what it did is told.
         println!("{name}: {}; booting it again", guest.failure.as_deref().unwrap_or("did not boot"));
         guest = boot::run(machine, processor, kernel, &image, &limits, &directory)?;
     }

@@ -1,6 +1,6 @@
-//! What a target knows about itself (targets/target.h says how it writes it), and what follows from it: the home and first
-//! toucher of every page, the class of every access. Worked out here from the definitions of docs/reference/metrics.md, without any
-//! of numalens' own code.
+//! What a target knows about itself (targets/target.h says how it writes it), and what follows from it: the home and
+//! first toucher of every page, the class of every access. Worked out here from the definitions of
+//! docs/reference/metrics.md, without any of numalens' own code.
 
 use crate::machine::Machine;
 use miette::{IntoDiagnostic, Result, WrapErr, miette};
@@ -103,8 +103,8 @@ impl Truth {
         self.threads.iter().find(|thread| thread.thread == slot)?.node
     }
 
-    /// Whether the pages of `array` were placed by a bound thread, or bound or moved explicitly. Targets place each array
-    /// in one way.
+    /// Whether the pages of `array` were placed by a bound thread, or bound or moved explicitly. Targets place each
+    /// array in one way.
     fn placed_pinned(&self, array: &str) -> bool {
         self.arrays.iter().any(|other| other.name == array && other.bound)
             || self
@@ -114,8 +114,8 @@ impl Truth {
                 .all(|touch| self.node_of(touch.thread).is_some())
     }
 
-    /// The same run as a virtual machine of so many nodes sees it: thread i on node i mod N, or on none, and every page on
-    /// the node of its first toucher (of one array only one thread may be it).
+    /// The same run as a virtual machine of so many nodes sees it: thread i on node i mod N, or on none, and every page
+    /// on the node of its first toucher (of one array only one thread may be it).
     pub fn place(&mut self, nodes: u16, spread: bool) {
         for thread in &mut self.threads {
             thread.node = spread.then_some((thread.thread % u32::from(nodes)) as u16);

@@ -46,8 +46,9 @@ class Files:
             weakref.finalize(self, shutil.rmtree, unpacked, ignore_errors=True)
             with zipfile.ZipFile(directory) as packed:
                 for entry in packed.infolist():
-                    # Tables stand in one directory, as `numalens pack` writes them, or in none; whatever else is in there is not a
-                    # profile's. They are stored as they are, so that what is unpacked is no larger than what was received.
+                    # Tables stand in one directory, as `numalens pack` writes them, or in none; whatever else is in
+                    # there is not a profile's. They are stored as they are, so that what is unpacked is no larger than
+                    # what was received.
                     folder, _, name = entry.filename.rpartition("/")
                     plain = "/" not in folder and folder != ".." and name.endswith(".parquet") and "\\" not in name
                     if plain and entry.compress_type == zipfile.ZIP_STORED and entry.file_size == entry.compress_size:

@@ -3,9 +3,9 @@
 //! Every program of `bench/suite.toml` runs by itself and under `numalens record`, in turn (A B A B ...), so that what
 //! else happens on the machine meets both alike. The figures are ratios of medians: of elapsed time, which a user
 //! feels, and of processor time of everything involved, which a busy machine distorts less. Nothing is asserted; a run
-//! is a dated file in `bench/runs/`, to be compared with other runs on the same machine. `--engine exact` measures the exact
-//! engine on the programs of `bench/exact.toml`; `--suite threads` takes those of `bench/threads.toml` instead: the same work shared out
-//! among ever more threads.
+//! is a dated file in `bench/runs/`, to be compared with other runs on the same machine. `--engine exact` measures the
+//! exact engine on the programs of `bench/exact.toml`; `--suite threads` takes those of `bench/threads.toml` instead:
+//! the same work shared out among ever more threads.
 
 mod measure;
 mod prepare;

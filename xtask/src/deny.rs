@@ -1,7 +1,8 @@
 //! `cargo xtask deny`: licences and sources of all crates that are built in, by `deny.toml`, without a network.
 //!
-//! cargo-deny checks the same and more (known vulnerabilities, from a database that it fetches), but takes minutes to build. So this
-//! reads what cargo knows anyway, in a second, and `scripts/test.sh` runs cargo-deny besides where it is installed.
+//! cargo-deny checks the same and more (known vulnerabilities, from a database that it fetches), but takes minutes to
+//! build. So this reads what cargo knows anyway, in a second, and `scripts/test.sh` runs cargo-deny besides where it is
+//! installed.
 
 use serde_json::Value;
 use std::collections::HashSet;

@@ -1,6 +1,6 @@
-//! `cargo xtask tidy`: the rules of this repository that a program can check. `cargo xtask bench`: what recording costs.
-//! `cargo xtask ui`: the web pages. `cargo xtask deny`: licences and sources of crates. `cargo xtask docs`: the pages of
-//! docs/.
+//! `cargo xtask tidy`: the rules of this repository that a program can check. `cargo xtask bench`: what recording
+//! costs. `cargo xtask ui`: the web pages. `cargo xtask deny`: licences and sources of crates. `cargo xtask docs`: the
+//! pages of docs/.
 
 mod bench;
 mod deny;
@@ -13,6 +13,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/internals/architecture.md
+           --write            lower the list of offenders, xtask/offenders.toml, to what there is
+           --arrows CRATE     the files in circles of a crate (crates/agent), and which of them each needs
        cargo xtask bench    measure what `numalens record` costs, on the programs of bench/suite.toml
            --engine ENGINE    sample (default), or exact, on those of bench/exact.toml
            --rounds N         pairs of runs of each program (default 5)
@@ -35,7 +37,9 @@ fn main() -> ExitCode {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
-        ["tidy"] => tidy(&root),
+        ["tidy"] => tidy(&root, false),
+        ["tidy", "--write"] => tidy(&root, true),
+        ["tidy", "--arrows", folder] => arrows(&root, folder),
         ["deny"] => deny(&root),
         ["bench", ref options @ ..] => {
             with("bench", bench::Options::parse(options, &root), |options| bench(&root, options))
@@ -115,8 +119,27 @@ fn bench(root: &Path, options: &bench::Options) -> Result<bool, String> {
     Ok(true)
 }
 
-fn tidy(root: &Path) -> ExitCode {
-    let tree = match tidy::Tree::read(root) {
+fn arrows(root: &Path, folder: &str) -> ExitCode {
+    match tidy::Tree::read(root) {
+        Ok(tree) => {
+            tidy::arrows(&tree, folder).iter().for_each(|line| println!("{line}"));
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("tidy: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn tidy(root: &Path, write: bool) -> ExitCode {
+    let read = || {
+        if write {
+            tidy::lower(root, &tidy::Tree::read(root)?)?;
+        }
+        tidy::Tree::read(root)
+    };
+    let tree = match read() {
         Ok(tree) => tree,
         Err(error) => {
             eprintln!("tidy: {error}");

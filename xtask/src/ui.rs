@@ -1,5 +1,5 @@
-//! `cargo xtask ui`: builds the web pages into `ui/dist`, which is committed, so that building numalens needs no Node.js.
-//! With `--check` it builds them aside and compares: whoever changes a page without building it is told.
+//! `cargo xtask ui`: builds the web pages into `ui/dist`, which is committed, so that building numalens needs no
+//! Node.js. With `--check` it builds them aside and compares: whoever changes a page without building it is told.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -34,9 +34,10 @@ pub fn settle<K: Ord + Copy, S: Copy>(sums: &mut Vec<(K, S)>, plus: impl Fn(S, S
     });
 }
 
-/// Counts by key, sorted rather than hashed: a hash table of hundreds of thousands of keys costs a miss of the caches for each fact that is added, and again
-/// for each whenever bins become wider. Here a fact is appended, and what has been appended is sorted when it is as much as was there before; the counters of
-/// an engine come in order for a while, and what is in order already is not sorted again.
+/// Counts by key, sorted rather than hashed: a hash table of hundreds of thousands of keys costs a miss of the caches
+/// for each fact that is added, and again for each whenever bins become wider. Here a fact is appended, and what has
+/// been appended is sorted when it is as much as was there before; the counters of an engine come in order for a while,
+/// and what is in order already is not sorted again.
 ///
 /// ```text
 ///   | in order, each key once          | as they came     |

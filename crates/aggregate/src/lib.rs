@@ -3,8 +3,8 @@
 //!
 //! A recording does not know how long it will last, and must not grow with its length. Two laws make that possible:
 //!
-//! - **Merge**: facts with the same key add up, in any order ([`Facts::add`] is associative and commutative), so threads,
-//!   time bins, processes and hosts merge with the same code.
+//! - **Merge**: facts with the same key add up, in any order ([`Facts::add`] is associative and commutative), so
+//!   threads, time bins, processes and hosts merge with the same code.
 //! - **Coarsen**: when the bins run out, neighbours merge two by two and bins become twice as wide
 //!   ([`TimeBins`]); nothing is lost but resolution in time.
 //!

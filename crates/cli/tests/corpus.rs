@@ -1,5 +1,5 @@
-//! Programs of this host under the exact engine: the same output, the same status. What is not installed is left out and said.
-//! `cargo test` runs those that are quick; `make corpus` (NUMALENS_CORPUS=all) runs all;
+//! Programs of this host under the exact engine: the same output, the same status. What is not installed is left out
+//! and said. `cargo test` runs those that are quick; `make corpus` (NUMALENS_CORPUS=all) runs all;
 //! `NUMALENS_CORPUS=redis,nginx` those.
 
 use std::path::Path;

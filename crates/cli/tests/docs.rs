@@ -1,8 +1,9 @@
-//! What pages say of the command line is true: `docs/reference/cli.md` is the help of every command, and the examples of
-//! README and guide can be typed. `NUMALENS_WRITE=1 cargo test -p numalens --test docs` writes the former anew.
+//! What pages say of the command line is true: `docs/reference/cli.md` is the help of every command, and the examples
+//! of README and guide can be typed. `NUMALENS_WRITE=1 cargo test -p numalens --test docs` writes the former anew.
 //!
-//! An example is a line `$ numalens ...` in a block of code that is marked `console`. All of them must be taken by the parser
-//! of the command line. Those of a block are executed as well, one after the other, unless it is marked `console no-run`.
+//! An example is a line `$ numalens ...` in a block of code that is marked `console`. All of them must be taken by the
+//! parser of the command line. Those of a block are executed as well, one after the other, unless it is marked `console
+//! no-run`.
 
 use numalens_profile::testing::Synthetic;
 use std::fmt::Write;

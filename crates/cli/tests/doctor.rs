@@ -21,7 +21,8 @@ fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
 
 /// Makes `call` fail with `errno` in the program to start.
 fn refuse(command: &mut Command, call: i64, errno: i32) {
-    // Load the number of the call; if it is this one, the error, else go on. (struct seccomp_data begins with the number.)
+    // Load the number of the call; if it is this one, the error, else go on. (struct seccomp_data begins with the
+    // number.)
     let filter = [
         libc::sock_filter { code: 0x20, jt: 0, jf: 0, k: 0 },
         libc::sock_filter { code: 0x15, jt: 0, jf: 1, k: call as u32 },

@@ -238,8 +238,8 @@ fn commands_that_do_not_exist_fail_as_they_should() {
 
 type SiteCounts = BTreeMap<(u32, u64, String), (u64, u64)>;
 
-/// The whole tables of a profile: what each site has counted, by thread, address, home and class; and what each page has, by thread, without
-/// its address, which the agent's own memory may shift; and executed instructions.
+/// The whole tables of a profile: what each site has counted, by thread, address, home and class; and what each page
+/// has, by thread, without its address, which the agent's own memory may shift; and executed instructions.
 fn tables(path: &Path) -> (SiteCounts, Vec<(u32, u64, u64)>, u64) {
     let profile = Profile::open(path).unwrap();
     let sites: BTreeMap<SiteId, Site> =
@@ -406,7 +406,8 @@ fn flags_that_functions_hand_over_arrive() {
     same_as_native("handed_flags.c", &["-O1", "-pthread", "-static"], &[]);
 }
 
-/// What each of them had counted to half when it was killed is made whole: `check`, which every recording here goes through, compares the sums.
+/// What each of them had counted to half when it was killed is made whole: `check`, which every recording here goes
+/// through, compares the sums.
 #[test]
 fn threads_that_are_killed_within_their_counting_leave_equal_sums() {
     let directory = tempfile::tempdir().unwrap();
@@ -456,8 +457,8 @@ fn alignment_checks_are_for_the_programs_own_accesses() {
     same_as_native("alignment.c", &["-O1"], &[]);
 }
 
-/// On which nodes a thread (by its number: in the order of their beginnings) has accessed memory, from the table of sites: its many accesses, not
-/// the few of its start.
+/// On which nodes a thread (by its number: in the order of their beginnings) has accessed memory, from the table of
+/// sites: its many accesses, not the few of its start.
 fn nodes_of(profile: &Path, thread: u32) -> Vec<Option<u32>> {
     let profile = Profile::open(profile).unwrap();
     let mut counts: BTreeMap<Option<u32>, u64> = BTreeMap::new();

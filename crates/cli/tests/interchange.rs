@@ -24,7 +24,8 @@ fn read_by(program: &str, args: &[&str], file: &Path) -> String {
     text(&command.assert().success().get_output().stdout)
 }
 
-/// A directory with the synthetic profile in it, and an export of it. 77 accesses, 32 of them remote, all on line 21 of `step`, inlined into `work`.
+/// A directory with the synthetic profile in it, and an export of it. 77 accesses, 32 of them remote, all on line 21 of
+/// `step`, inlined into `work`.
 fn export(to: &str) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let profile = Synthetic::example().write(&directory.path().join("app.numalens")).unwrap();

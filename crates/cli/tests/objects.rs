@@ -1,4 +1,5 @@
-//! Objects of exact recordings: what a program's blocks are, who made and freed them, and how often each was used, against arithmetic.
+//! Objects of exact recordings: what a program's blocks are, who made and freed them, and how often each was used,
+//! against arithmetic.
 
 #[path = "objects/handed_on.rs"]
 mod handed_on;
@@ -111,7 +112,8 @@ fn blocks_are_used(linked: &[&str]) {
     let profile = record(directory.path(), "blocks.cc", &[&["-O1", "-g", "-pthread"], linked].concat());
     let rows = objects(&profile, "blocks.cc");
     let mib = 1 << 20;
-    // Size, blocks, reads, writes. The allocator keeps a word or two beside blocks that have pages of their own, and clears some.
+    // Size, blocks, reads, writes. The allocator keeps a word or two beside blocks that have pages of their own, and
+    // clears some.
     let wanted: [(&str, u64, u64, u64, u64); 11] = [
         ("malloc", mib, 1, 0, 3 * mib),
         ("calloc", 300_000, 1, 300_000, 0),
@@ -136,7 +138,8 @@ fn blocks_are_used(linked: &[&str]) {
             "calloc" if musl => size / 8,
             _ => 40,
         };
-        // How musl divides a mapping is its own affair: the first and the last page of a block belong to nobody alone, nor do others when the block goes.
+        // How musl divides a mapping is its own affair: the first and the last page of a block belong to nobody alone,
+        // nor do others when the block goes.
         if musl {
             let [low, high] = interval(row);
             let at_the_edges = (reads + writes) * 2 * 4096 * count / size;
@@ -204,10 +207,12 @@ fn objects_of_one_page_are_told_apart_by_accesses_that_are_looked_at() {
     let writes = |row: &Value| number(&row["writes"]) as f64;
     let samples = number(&one["samples"]) + number(&two["samples"]);
     assert!(samples > 0, "{one} {two}");
-    // What was counted before the first access was looked at is in a row of its own: on a busy machine that may be much.
+    // What was counted before the first access was looked at is in a row of its own: on a busy machine that may be
+    // much.
     let (sum, truth) = (writes(one) + writes(two), 1_500_000.0 * 256.0);
     assert!(sum > 0.0 && sum < 1.01 * truth, "{sum} of {truth}");
-    // Three of four go to the one. Five standard deviations of so many samples, and what the first accesses after a pause differ.
+    // Three of four go to the one. Five standard deviations of so many samples, and what the first accesses after a
+    // pause differ.
     let (share, deviation) = (writes(one) / sum, (0.75 * 0.25 / samples as f64).sqrt());
     assert!((share - 0.75).abs() < 5.0 * deviation + 0.05, "{share} from {samples} samples");
 }
@@ -229,7 +234,8 @@ fn objects_that_have_pages_one_after_the_other_have_as_many_accesses_as_their_in
     }
 }
 
-/// What comes to lie where a block was, and what the allocator copies for one that grows, is not the block's, even where it alone is known to have been there.
+/// What comes to lie where a block was, and what the allocator copies for one that grows, is not the block's, even
+/// where it alone is known to have been there.
 #[test]
 fn blocks_that_are_freed_or_grow_have_no_more_accesses_than_their_intervals_say() {
     let directory = tempfile::tempdir().unwrap();
@@ -304,7 +310,8 @@ const OF_OPERATORS: [(&str, u64, u64); 6] = [
     ("late", 50_000, 1),
 ];
 
-/// Allocators with C++ operators that do not come to their own malloc, as they are linked: a small one, the same where they do, and those of the world.
+/// Allocators with C++ operators that do not come to their own malloc, as they are linked: a small one, the same where
+/// they do, and those of the world.
 #[test]
 fn operators_of_allocators_are_told() {
     let directory = tempfile::tempdir().unwrap();
@@ -339,7 +346,8 @@ fn operators_of_allocators_are_told() {
                 }
                 let row = rows.get(tag).unwrap_or_else(|| panic!("{library}: no object {tag}: {:?}", rows.keys()));
                 assert_eq!((number(&row["size"]), number(&row["count"])), (bytes, count), "{library}: {tag}");
-                // Of an allocator without one for aligned blocks the C++ library's is called, which comes to aligned_alloc.
+                // Of an allocator without one for aligned blocks the C++ library's is called, which comes to
+                // aligned_alloc.
                 let is_without = tag == "aligned" && library.contains("jemalloc");
                 let call = if is_without { Call::Aligned } else { Call::New };
                 let made_and_freed = BTreeMap::from([(format!("{call:?}"), count), ("Free".to_owned(), count)]);
@@ -505,7 +513,8 @@ fn what_is_sampled_lies_within_its_interval() {
     let unknown = sampled.get("objects that share a page, not told apart").map_or(0, |row| number(&row["accesses"]));
     for (name, reads) in of_a_round {
         let row = &sampled[name];
-        // None of its accesses on shared pages was looked at: then there is no interval, and they are among the unknown.
+        // None of its accesses on shared pages was looked at: then there is no interval, and they are among the
+        // unknown.
         let told = row["accesses"].as_f64().unwrap();
         let [low, high] = [0, 1].map(|end| row["intervals"]["accesses"][end].as_f64().unwrap_or(told));
         // Six standard deviations, of which the interval has 1.96 to each side.

@@ -1,5 +1,6 @@
-//! What papers found in programs is found in their re-implementations in targets/: the same diagnosis, of counted accesses on a virtual
-//! machine. Their figures are of other machines, and of whole programs: directions are compared, and what follows from the pattern alone.
+//! What papers found in programs is found in their re-implementations in targets/: the same diagnosis, of counted
+//! accesses on a virtual machine. Their figures are of other machines, and of whole programs: directions are compared,
+//! and what follows from the pattern alone.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -79,7 +80,8 @@ fn remote_of_first(report: &Value) -> f64 {
     remote(&objects[0]) * 100.0 / objects.iter().map(remote).sum::<f64>()
 }
 
-/// MemProf: of FaceRec's 193 matrices one has 98 % of the remote accesses, written first and then read by all threads: replicated (42 %).
+/// MemProf: of FaceRec's 193 matrices one has 98 % of the remote accesses, written first and then read by all threads:
+/// replicated (42 %).
 #[test]
 fn facerec_has_one_matrix_that_all_read() {
     let facerec = Recorded::of("read_mostly_table", &["--size", "8", "--scale", "1"]).unwrap();
@@ -88,7 +90,8 @@ fn facerec_has_one_matrix_that_all_read() {
     assert_eq!(facerec.remedies()[0], "replicate");
 }
 
-/// MemProf: of Streamcluster's 1000 objects one has 80 % of the remote accesses, read and written by all: interleaved (161 %).
+/// MemProf: of Streamcluster's 1000 objects one has 80 % of the remote accesses, read and written by all: interleaved
+/// (161 %).
 #[test]
 fn streamcluster_has_one_array_that_all_write() {
     let streamcluster = Recorded::of("shared_read_write", &["--size", "8", "--scale", "0.1"]).unwrap();
@@ -104,8 +107,8 @@ fn psearchy_has_its_private_data_elsewhere() {
     assert_eq!(psearchy.remedies()[0], "local-allocation");
 }
 
-/// MemProf: what Apache accesses remotely the threads of one process share, and no function stands out: each process on a node of its
-/// own (20 %; from 75 to 10 % remote).
+/// MemProf: what Apache accesses remotely the threads of one process share, and no function stands out: each process on
+/// a node of its own (20 %; from 75 to 10 % remote).
 #[test]
 fn apache_shares_within_processes() {
     let apache = Recorded::of("fork_share_within", &["--pin", "--size", "8", "--scale", "0.1"]).unwrap();
@@ -116,9 +119,9 @@ fn apache_shares_within_processes() {
     assert!(apache > 40.0 && pinned < 10.0, "{apache} % remote, {pinned} % with its own node for each");
 }
 
-/// HashSieve: all pairs of threads communicate alike; the mean exclusivity is 62.2 %, below the 80 % of most programs; 92 % of the pages
-/// lie on one node, which serves 47 % of the accesses; interleaving took 21 % less time, pages by locality 5 %, threads by
-/// communication less than 7 %.
+/// HashSieve: all pairs of threads communicate alike; the mean exclusivity is 62.2 %, below the 80 % of most programs;
+/// 92 % of the pages lie on one node, which serves 47 % of the accesses; interleaving took 21 % less time, pages by
+/// locality 5 %, threads by communication less than 7 %.
 #[test]
 fn hashsieve_is_irregular_and_interleaving_wins() {
     let hashsieve = Recorded::of("hash_sieve", &["--size", "8", "--scale", "0.1", "--threads", "8"]).unwrap();
@@ -130,8 +133,8 @@ fn hashsieve_is_irregular_and_interleaving_wins() {
     assert!(number(&summary["imbalance"]) > 47.0 * 4.0 - 100.0, "{summary:#}");
     assert_eq!(hashsieve.remedies()[0], "interleave");
 
-    // The shared vectors alone, as private pools are right where they are: no placement of pages makes them local, and all that spreads them
-    // relieves the node.
+    // The shared vectors alone, as private pools are right where they are: no placement of pages makes them local, and
+    // all that spreads them relieves the node.
     let of_vectors = report["objects"][0]["object"].as_u64().unwrap().to_string();
     let simulated = hashsieve.json(&["simulate", "--object", &of_vectors]);
     let row = |policy: &str, column: &str| {
@@ -151,8 +154,8 @@ fn hashsieve_is_irregular_and_interleaving_wins() {
     assert!((time - 100.0).abs() < 7.0, "{compact:#}");
 }
 
-/// Hydro: buffers allocated in a loop that is not parallel, and tiles allocated in another order than they are used in; both repaired
-/// in the allocating loop, after which the access matrix was diagonal.
+/// Hydro: buffers allocated in a loop that is not parallel, and tiles allocated in another order than they are used in;
+/// both repaired in the allocating loop, after which the access matrix was diagonal.
 #[test]
 fn hydro_allocates_in_another_order_than_it_uses() {
     let hydro = Recorded::of("hydro_tiles", &["--size", "8", "--scale", "0.1"]).unwrap();
@@ -169,8 +172,8 @@ fn hydro_allocates_in_another_order_than_it_uses() {
     assert_eq!(fixed.remedies(), Vec::<String>::new());
 }
 
-/// sumEuler, data parallel: one region is hot, with 81 % of the accesses; 29.6 % are local; 97 % of what the main thread allocates is in one
-/// region; divide and conquer has no such list.
+/// sumEuler, data parallel: one region is hot, with 81 % of the accesses; 29.6 % are local; 97 % of what the main
+/// thread allocates is in one region; divide and conquer has no such list.
 #[test]
 fn sumeuler_has_a_hot_region() {
     let Some(euler) = Recorded::of("sum_euler", &["--size", "8", "--scale", "0.1"]) else { return };
@@ -184,8 +187,8 @@ fn sumeuler_has_a_hot_region() {
     assert!(number(&divided["hot_region"]["share"]) * 2.0 < number(&summary["hot_region"]["share"]), "{divided:#}");
 }
 
-/// Shared libraries: text on one node is fetched from all; a library of 20 MB is slower from afar by 14 %, one that caches hold is not;
-/// replication is the best remedy of those compared.
+/// Shared libraries: text on one node is fetched from all; a library of 20 MB is slower from afar by 14 %, one that
+/// caches hold is not; replication is the best remedy of those compared.
 #[test]
 fn a_big_library_lies_on_one_node() {
     let big = Recorded::of("big_library", &["--scale", "0.05"]).unwrap();

@@ -143,8 +143,8 @@ fn touches(profile: &Profile, printed: &str) -> Vec<(u32, Option<StackId>)> {
     found
 }
 
-/// Compares what was found with what the paths are. `may_be_cut`: of a stack whose copy ended the innermost steps are compared.
-/// Returns how many stacks were whole.
+/// Compares what was found with what the paths are. `may_be_cut`: of a stack whose copy ended the innermost steps are
+/// compared. Returns how many stacks were whole.
 fn compare(what: &str, profile: &Profile, found: &[(u32, Option<StackId>)], may_be_cut: impl Fn(u32) -> bool) -> usize {
     let stacks = Stacks::of(profile);
     let (mut wrong, mut whole) = (Vec::new(), 0);

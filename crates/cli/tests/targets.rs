@@ -1,7 +1,9 @@
-//! The planted fault of every target is found on a virtual machine, by both engines: `record`, `report`, and targets/expectations.toml.
+//! The planted fault of every target is found on a virtual machine, by both engines: `record`, `report`, and
+//! targets/expectations.toml.
 //!
-//! Class shares of samples are compared with the CPU time that each thread of the target itself spent in its loops, so that a busy
-//! host does not matter; those of counted accesses are what the target makes by construction. Sampling needs perf events; where the kernel refuses them `record` fails, and so do these tests.
+//! Class shares of samples are compared with the CPU time that each thread of the target itself spent in its loops, so
+//! that a busy host does not matter; those of counted accesses are what the target makes by construction. Sampling
+//! needs perf events; where the kernel refuses them `record` fails, and so do these tests.
 
 use numalens_lab::expectation;
 use serde_json::Value;
@@ -39,8 +41,8 @@ fn finds_the_fault(engine: &str, name: &str) {
     let expectation = expectation::of(&targets(), name).unwrap();
     let directory = tempfile::tempdir().unwrap();
     let (profile, truth) = (directory.path().join("p.numalens"), directory.path().join("truth.json"));
-    // Samples take the seconds that targets run for by themselves, and memory that no cache holds; counts take none. What threads do with
-    // a library must outweigh the first calls.
+    // Samples take the seconds that targets run for by themselves, and memory that no cache holds; counts take none.
+    // What threads do with a library must outweigh the first calls.
     let load: &[&str] = match (engine, expectation.section.as_str()) {
         ("exact", "code-matrix") => &["--size", "1", "--scale", "0.1"],
         ("exact", _) => &["--size", "16"],
@@ -81,8 +83,8 @@ fn finds_the_fault(engine: &str, name: &str) {
     assert!(doubts.is_empty(), "{name}:\n  {}", doubts.join("\n  "));
 }
 
-/// Threads that are spread, each with a block that it touched itself: what `unpinned` is when something binds its threads. Remedies
-/// applied. A program that computes.
+/// Threads that are spread, each with a block that it touched itself: what `unpinned` is when something binds its
+/// threads. Remedies applied. A program that computes.
 #[test]
 fn nothing_to_gain_where_there_is_no_fault() {
     for program in ["unpinned", "serial_init_pthreads_fixed", "hydro_tiles_fixed", "fork_share_within_fixed"] {

@@ -1,7 +1,8 @@
 //! Targets and their twins with the remedy applied: what `diff` sees agrees with what `advise` predicted.
 //!
-//! Gains are predicted for memory time. Of counted accesses on a virtual machine the part of it that does not depend on queues is known: the mean
-//! distance of all accesses. So the prediction's direction must be right, and where the cost model gains by distance alone the size too.
+//! Gains are predicted for memory time. Of counted accesses on a virtual machine the part of it that does not depend on
+//! queues is known: the mean distance of all accesses. So the prediction's direction must be right, and where the cost
+//! model gains by distance alone the size too.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -69,7 +69,8 @@ impl Server {
     }
 }
 
-/// Arguments are for everybody to see: the browser's have no token, but lead to a file that has it, for its owner alone.
+/// Arguments are for everybody to see: the browser's have no token, but lead to a file that has it, for its owner
+/// alone.
 #[test]
 fn the_token_is_not_among_the_browser_s_arguments() {
     let scratch = tempfile::tempdir().unwrap();

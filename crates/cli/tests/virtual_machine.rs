@@ -1,5 +1,5 @@
-//! A virtual machine as the program sees it, under the exact engine: tools and programs that ask get its answers, and what they ask for is where
-//! threads and pages are in the profile.
+//! A virtual machine as the program sees it, under the exact engine: tools and programs that ask get its answers, and
+//! what they ask for is where threads and pages are in the profile.
 
 #[path = "virtual_machine/shared_memory.rs"]
 mod shared_memory;
@@ -105,7 +105,8 @@ fn numactl_shows_the_machine() {
     }
 }
 
-/// A machine of hwloc with nodes of these numbers: two CPUs each, usable ones and others; 1 GiB, all as far from each other.
+/// A machine of hwloc with nodes of these numbers: two CPUs each, usable ones and others; 1 GiB, all as far from each
+/// other.
 fn machine_file(directory: &Path, nodes: &[(u32, &str, &str)]) -> String {
     let mut text = String::from("<topology version=\"2.0\"><object type=\"Machine\" os_index=\"0\">");
     for (number, usable, complete) in nodes {

@@ -1,4 +1,5 @@
-//! Writes the small files that the importers' tests use into DIRECTORY/numaprof and DIRECTORY/perf: what fuzzing starts from.
+//! Writes the small files that the importers' tests use into DIRECTORY/numaprof and DIRECTORY/perf: what fuzzing starts
+//! from.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,5 +1,5 @@
-//! Profiles of other tools become profiles of numalens: what they have, and not more. What a tool leaves out is missing in the profile
-//! too, and `meta.notes` says so.
+//! Profiles of other tools become profiles of numalens: what they have, and not more. What a tool leaves out is missing
+//! in the profile too, and `meta.notes` says so.
 
 pub mod numaprof;
 pub mod perf;

@@ -1,5 +1,5 @@
-//! Mutated files: an importer takes a file or refuses it with a reason, whatever is in it. The same mutations in every run; `fuzz/` has targets that go on
-//! for as long as one likes.
+//! Mutated files: an importer takes a file or refuses it with a reason, whatever is in it. The same mutations in every
+//! run; `fuzz/` has targets that go on for as long as one likes.
 
 mod common;
 

@@ -1,4 +1,5 @@
-//! A constructed perf.data: nodes of threads from CPUs, homes of pages from physical addresses and from what the processor said.
+//! A constructed perf.data: nodes of threads from CPUs, homes of pages from physical addresses and from what the
+//! processor said.
 
 mod common;
 

@@ -1,9 +1,10 @@
-//! The Haskell paper's own recordings (Profiling NUMA memory accesses of parallel Haskell: table 3, sections 4.2 and 4.3) on its machine.
+//! The Haskell paper's own recordings (Profiling NUMA memory accesses of parallel Haskell: table 3, sections 4.2 and
+//! 4.3) on its machine.
 //!
-//! They are public (the paper says where), files of 1.4 MB for some 130 threads each. Here stand the sums of their access matrices over all threads of a
-//! node, in a small file of the same shape. Of the eight programs of table 3 three have a recording there that fits; of divide-and-conquer sumEuler, partak, queens and
-//! transclos none was found, and those of blackscholes
-//! were not looked at.
+//! They are public (the paper says where), files of 1.4 MB for some 130 threads each. Here stand the sums of their
+//! access matrices over all threads of a node, in a small file of the same shape. Of the eight programs of table 3
+//! three have a recording there that fits; of divide-and-conquer sumEuler, partak, queens and transclos none was found,
+//! and those of blackscholes were not looked at.
 
 use numalens_analyze::report::{Report, Shape, Value};
 use numalens_analyze::{Options as Load, sections};
@@ -210,7 +211,8 @@ fn shares_by_distance_are_those_of_the_papers_text() {
     }
 }
 
-/// The sum over accesses and the run time that the paper gives for prsa. (Of sumEuler it gives the data parallel recording's sum, 1223e9, to the other version.)
+/// The sum over accesses and the run time that the paper gives for prsa. (Of sumEuler it gives the data parallel
+/// recording's sum, 1223e9, to the other version.)
 #[test]
 fn the_numa_access_rate_is_the_papers() {
     let reports = PRSA.reports(Some(450_000_000));

@@ -103,7 +103,8 @@ __attribute__((constructor)) static void begin(void) {
 
 HIDDEN int numalens_no_counter;
 
-/* The agents' clock of an exact recording, by the arithmetic that they use: ClockAnchor in crates/event/src/exact.rs. */
+/* The agents' clock of an exact recording, by the arithmetic that they use: ClockAnchor in
+ * crates/event/src/exact.rs. */
 static uint64_t agents_time(const struct numalens_header *channel) {
     const struct numalens_clock *clock = &channel->clock[__atomic_load_n(&channel->clock_in_force, __ATOMIC_ACQUIRE) & 1];
     uint64_t rate = clock->ns_per_tick;

@@ -53,9 +53,9 @@ static COLD size_t unpassed(void) {
     return 0;
 }
 
-/* Whether a child that is told about the library will find it: the loader complains loudly about one it cannot load. The path leads
- * through the collector's /proc/PID/fd, which is for its own user and root alone; one who has just ceased to be root may open it still,
- * and no more after the exec that takes the capabilities away. */
+/* Whether a child that is told about the library will find it: the loader complains loudly about one it cannot load.
+ * The path leads through the collector's /proc/PID/fd, which is for its own user and root alone; one who has just
+ * ceased to be root may open it still, and no more after the exec that takes the capabilities away. */
 static int library_still_there(void) {
     struct file_identity now;
     if (!file_identity(library_path, &now)) return (int)unpassed();

@@ -1,5 +1,6 @@
-/* Programs that replace or start others: the next program gets the environment that brings the library into it, built on
- * the caller's stack (which in a child of vfork is the parent's), and the collector hears of an exec before the memory goes. */
+/* Programs that replace or start others: the next program gets the environment that brings the library into it,
+ * built on the caller's stack (which in a child of vfork is the parent's), and the collector hears of an exec before
+ * the memory goes. */
 #include "state.h"
 
 typedef char *const *strings;

@@ -1,7 +1,7 @@
 /* The malloc family.
  *
- * Each function has a fast path of a few instructions that ends in a jump to the real one, and a slow path, jumped to as
- * well, so that its frame stands exactly where the called function's would: above it is the caller.
+ * Each function has a fast path of a few instructions that ends in a jump to the real one, and a slow path, jumped
+ * to as well, so that its frame stands exactly where the called function's would: above it is the caller.
  *
  * Which allocations are told: sizes of at least `numalens_large` each, as long as there is credit; the others by
  * their bytes, as a Poisson process: the distance to the next recorded byte is drawn from an exponential
@@ -9,8 +9,8 @@
  * pattern, and the reader turns size and mean into the bytes that it stands for. When the credit is spent, large ones
  * are sampled the same way, with a larger mean.
  *
- * Where every block is to be told, `numalens_large` is 1 and all of them are, with no table of those that live: the agent, which counts by
- * address, is told of each as it begins and before it ends, so that it knows how long it was.
+ * Where every block is to be told, `numalens_large` is 1 and all of them are, with no table of those that live: the
+ * agent, which counts by address, is told of each as it begins and before it ends, so that it knows how long it was.
  *
  * realloc is a release and an allocation. A C++ new arrives here as its malloc, or by operators.c. */
 #include "track.h"
@@ -98,7 +98,8 @@ static COLD void begin_thread(struct thread_state *self, const struct numalens_h
     self->large_countdown = draw(self, positive(channel->large_mean));
 }
 
-/* The credit belongs to all threads of all processes, so that together they never flood the reader. Spent, it costs a load. */
+/* The credit belongs to all threads of all processes, so that together they never flood the reader. Spent, it costs
+ * a load. */
 static int take_credit(struct numalens_header *channel) {
     if (__atomic_load_n(&channel->large_credit, __ATOMIC_RELAXED) <= 0) return 0;
     if (__atomic_fetch_sub(&channel->large_credit, 1, __ATOMIC_RELAXED) > 0) return 1;
@@ -138,8 +139,8 @@ static uint64_t own_mapping(const void *p) {
     return (size & 4095) == 2 ? size - 2 : 0;
 }
 
-/* The collector is to know of a block that lives, by this key. Returns the time to tell of it with; 0: there is no room for it. `mapping`: of its own, so all its
- * pages are fresh, and go with it. */
+/* The collector is to know of a block that lives, by this key. Returns the time to tell of it with; 0: there is no
+ * room for it. `mapping`: of its own, so all its pages are fresh, and go with it. */
 static uint64_t know(const void *key, size_t n, uint64_t mapping) {
     if (numalens_every) return numalens_born(key, n);
     if (numalens_track(key)) return n < numalens_large || mapping ? numalens_now() : numalens_born(key, n);
@@ -147,14 +148,16 @@ static uint64_t know(const void *key, size_t n, uint64_t mapping) {
     return 0;
 }
 
-/* It is about to end. Returns how long it was, or 1 where that is not known, with the time to tell of it with; 0: the collector does not know of it. */
+/* It is about to end. Returns how long it was, or 1 where that is not known, with the time to tell of it with; 0:
+ * the collector does not know of it. */
 static size_t forget(const void *key, uint64_t *time) {
     if (!numalens_every && !numalens_untrack(key)) return 0;
     size_t n = key ? numalens_dies(key, time) : 0;
     return n || !key ? n : 1;
 }
 
-/* `before` is the time before the real call, or 0: what the allocator touched since then of a block, it touched for it. */
+/* `before` is the time before the real call, or 0: what the allocator touched since then of a block, it touched for
+ * it. */
 static void note(enum numalens_call call, void *address, size_t n, uint64_t before, void *const *frame) {
     uint64_t mean, time;
     if (!address || !chosen(n, &mean)) return;
@@ -176,7 +179,8 @@ HIDDEN void numalens_takes(void *p) {
     if (forget(p, &time)) numalens_tell(NUMALENS_FREE, time, (uint64_t)p, 0, 0, 0);
 }
 
-/* A block of an allocator of the program's own. It may begin where the memory does that it is carved out of, so it is tracked under another address. */
+/* A block of an allocator of the program's own. It may begin where the memory does that it is carved out of, so it
+ * is tracked under another address. */
 static const void *key_of_told(const void *block) { return (const void *)((uint64_t)block | UINT64_C(1) << 63); }
 
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame) {
@@ -197,8 +201,8 @@ HIDDEN void numalens_told_free(const void *block) {
 #define FRAME ((void *const *)__builtin_frame_address(0))
 #define SLOW static __attribute__((noinline))
 
-/* The real functions may call each other by name, and so those here (musl's calloc and realloc call malloc, its memalign
- * aligned_alloc): of those that come here only the outermost call is told. */
+/* The real functions may call each other by name, and so those here (musl's calloc and realloc call malloc, its
+ * memalign aligned_alloc): of those that come here only the outermost call is told. */
 #define OUTERMOST(call) ({ \
     numalens_self.nested++; \
     __typeof__(call) result_ = (call); \
@@ -244,9 +248,9 @@ EXPORT void free(void *p) {
     else real_free(p);
 }
 
-/* The old block ends before the real call, as others may have its memory before that returns, or goes on where the call fails:
- * the collector, which takes all in in order, is told to wait for which. Size 0 releases, as in glibc; where it does not (musl),
- * the result is told like any other. */
+/* The old block ends before the real call, as others may have its memory before that returns, or goes on where the
+ * call fails: the collector, which takes all in in order, is told to wait for which. Size 0 releases, as in glibc;
+ * where it does not (musl), the result is told like any other. */
 static void *move(void *p, size_t n, void *const *frame) {
     uint64_t before = 0;
     size_t was_tracked = p && numalens_maybe_tracked(p) ? forget(p, &before) : 0;

@@ -44,8 +44,8 @@ EXPORT void *mmap64(void *address, size_t n, int protection, int flags, int fd, 
     return mapped;
 }
 
-/* The time at which memory is about to go: before it has, as afterwards its addresses may be somebody else's. What is taken in in order
- * waits until it is told whether it has gone. 0: nobody wants to know. */
+/* The time at which memory is about to go: before it has, as afterwards its addresses may be somebody else's. What
+ * is taken in in order waits until it is told whether it has gone. 0: nobody wants to know. */
 static uint64_t time_of_leaving(const void *address, size_t n) {
     if (!numalens_connect()) return 0;
     uint64_t time = numalens_every ? numalens_leaves(address, n) : numalens_now();

@@ -1,18 +1,23 @@
-/* OpenMP's parallel regions, told as phases (NUMALENS_REGION): by the place in the program that begins one, from when to when.
+/* OpenMP's parallel regions, told as phases (NUMALENS_REGION): by the place in the program that begins one, from
+ * when to when.
  *
- * The place is the code of the region: a function that GNU's compilers make of it, at the line of its directive. (Where the call returns to may be
- * somebody else's: a region at the end of its function is begun by a jump, and within another region by the runtime.) OMPT tells where it returns to.
+ * The place is the code of the region: a function that GNU's compilers make of it, at the line of its directive.
+ * (Where the call returns to may be somebody else's: a region at the end of its function is begun by a jump, and
+ * within another region by the runtime.) OMPT tells where it returns to.
  *
  * Two ways in, as runtimes offer them:
- *  - GNU's libgomp has no interface for tools: the calls that compilers make for `#pragma omp parallel` are wrapped here.
- *  - LLVM's and Intel's have OMPT: the runtime looks for `ompt_start_tool` and calls back when a region begins and ends. A tool of the program's
- *    own goes first; then regions have no names.
+ *  - GNU's libgomp has no interface for tools: the calls that compilers make for `#pragma omp parallel` are wrapped
+ *    here.
+ *  - LLVM's and Intel's have OMPT: the runtime looks for `ompt_start_tool` and calls back when a region begins and
+ *    ends. A tool of the program's own goes first; then regions have no names.
  *
- * A process may hold several runtimes (Python modules bring their own libgomp each), and what is called must be the caller's: its threads' numbers
- * would be wrong in another's region. So the real function is looked for by the needs of the object that has the region, and kept with its place.
+ * A process may hold several runtimes (Python modules bring their own libgomp each), and what is called must be the
+ * caller's: its threads' numbers would be wrong in another's region. So the real function is looked for by the needs
+ * of the object that has the region, and kept with its place.
  *
- * Programs begin up to a million regions a second. What is told of one are at most a thousand spans a second: instances that follow within a
- * millisecond go into the span before, whose end waits in a table until the next one, or the end of the process.
+ * Programs begin up to a million regions a second. What is told of one are at most a thousand spans a second:
+ * instances that follow within a millisecond go into the span before, whose end waits in a table until the next one,
+ * or the end of the process.
  *
  *     instance   |--| |-| |---|   |--|        |----|
  *     told       |----------------------|     |----|        so ends are late by at most what is still waiting

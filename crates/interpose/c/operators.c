@@ -1,8 +1,9 @@
 /* C++ operator new and delete of allocators that bring their own.
  *
- * Those of libstdc++ and libc++ call malloc and free by name, which come here as such (heap.c). jemalloc, tcmalloc, mimalloc and others define
- * the operators beside malloc and go straight to their blocks. So all operators are defined here, too, and at first everybody is bound to these;
- * as soon as the library begins, it looks at who would have been called:
+ * Those of libstdc++ and libc++ call malloc and free by name, which come here as such (heap.c). jemalloc, tcmalloc,
+ * mimalloc and others define the operators beside malloc and go straight to their blocks. So all operators are
+ * defined here, too, and at first everybody is bound to these; as soon as the library begins, it looks at who would
+ * have been called:
  *
  *     the next definition after this library    what is here
  *     beside a malloc (an allocator's)          stays, tells, and calls that one
@@ -11,11 +12,13 @@
  *                                               as it would be without this library. But it stays where somebody has asked whether there is
  *                                               one, by a weak reference: now there is
  *
- * What is in the global scope from the beginning goes before all that is loaded later, so where one stays it leads to what everybody would have.
- * An operator of the program's own stands before this library; what that one calls is seen.
+ * What is in the global scope from the beginning goes before all that is loaded later, so where one stays it leads
+ * to what everybody would have. An operator of the program's own stands before this library; what that one calls is
+ * seen.
  *
- * new may throw, through the frame here: nothing is held around the call that would have to be undone. Whether an allocator's operator has
- * called a malloc of this library after all is seen by what that returned; from then on it is led on as well. */
+ * new may throw, through the frame here: nothing is held around the call that would have to be undone. Whether an
+ * allocator's operator has called a malloc of this library after all is seen by what that returned; from then on it
+ * is led on as well. */
 #include "track.h"
 
 extern void *malloc(size_t);
@@ -85,7 +88,8 @@ static inline void *delete_block(uint64_t block, uint64_t second, uint64_t third
     return slow_delete(block, second, third, op);
 }
 
-/* One or many (a); with a size (m), an alignment (St11align_val_t), or returning NULL rather than throwing (RKSt9nothrow_t). */
+/* One or many (a); with a size (m), an alignment (St11align_val_t), or returning NULL rather than throwing
+ * (RKSt9nothrow_t). */
 #define NEWS(X) X(_Znwm) X(_Znam) X(_ZnwmRKSt9nothrow_t) X(_ZnamRKSt9nothrow_t) X(_ZnwmSt11align_val_t) X(_ZnamSt11align_val_t) \
     X(_ZnwmSt11align_val_tRKSt9nothrow_t) X(_ZnamSt11align_val_tRKSt9nothrow_t)
 #define DELETES(X) X(_ZdlPv) X(_ZdaPv) X(_ZdlPvm) X(_ZdaPvm) X(_ZdlPvRKSt9nothrow_t) X(_ZdaPvRKSt9nothrow_t) \

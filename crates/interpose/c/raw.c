@@ -1,7 +1,7 @@
-/* Calls of placement by their numbers, as programs without libnuma make them. `syscall` takes whatever its system call
- * takes, so here it is declared with the most there are; what the caller did not pass is passed on unread, in registers
- * and in the word of the stack that the real function reads as well. All numbers but these go on by a jump: this function
- * must not have a frame when a child returns twice from it. */
+/* Calls of placement by their numbers, as programs without libnuma make them. `syscall` takes whatever its system
+ * call takes, so here it is declared with the most there are; what the caller did not pass is passed on unread, in
+ * registers and in the word of the stack that the real function reads as well. All numbers but these go on by a
+ * jump: this function must not have a frame when a child returns twice from it. */
 #include "state.h"
 
 extern long syscall(long, long, long, long, long, long, long);

@@ -1,4 +1,5 @@
-/* What the program asks for by include/numalens.h, where no agent does it: the numbers are that header's, and crates/event/src/request.rs'. */
+/* What the program asks for by include/numalens.h, where no agent does it: the numbers are that header's, and
+ * crates/event/src/request.rs'. */
 #include "state.h"
 #include "../../../include/numalens.h"
 

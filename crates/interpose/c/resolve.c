@@ -125,8 +125,8 @@ static int visit(struct dl_phdr_info *object, size_t size, void *data) {
     return 1;
 }
 
-/* What a forked child of a program with threads may call first: another thread may have had the loader's lock when it was forked, and has it in the child
- * for ever. So all are found before the first fork. */
+/* What a forked child of a program with threads may call first: another thread may have had the loader's lock when
+ * it was forked, and has it in the child for ever. So all are found before the first fork. */
 static struct numalens_definition children_call[] = {
     {.name = "malloc"}, {.name = "calloc"}, {.name = "realloc"}, {.name = "free"}, {.name = "posix_memalign"}, {.name = "aligned_alloc"}, {.name = "memalign"},
     {.name = "valloc"}, {.name = "pvalloc"}, {.name = "mmap"}, {.name = "mmap64"}, {.name = "munmap"}, {.name = "mremap"}, {.name = "fork"}, {.name = "execve"},
@@ -188,7 +188,8 @@ HIDDEN void numalens_next_several(struct numalens_definition *all, int count) {
     if (dl_iterate_phdr) dl_iterate_phdr(visit_several, &several);
 }
 
-/* Whether an object refers to any of them. By its relocations: what it does not define need not be in its hash table. */
+/* Whether an object refers to any of them. By its relocations: what it does not define need not be in its hash
+ * table. */
 static int visit_references(struct dl_phdr_info *object, size_t size, void *data) {
     (void)size;
     struct several *several = data;
@@ -223,7 +224,8 @@ HIDDEN void numalens_find_references(struct numalens_definition *all, int count)
     if (dl_iterate_phdr) dl_iterate_phdr(visit_references, &several);
 }
 
-/* No loader binds anybody to a local symbol, and one byte makes it one: whoever looks it up meanwhile finds it as it was or not at all. */
+/* No loader binds anybody to a local symbol, and one byte makes it one: whoever looks it up meanwhile finds it as it
+ * was or not at all. */
 HIDDEN COLD void numalens_withdraw(const char *const *names, int count) {
     enum { SYS_MPROTECT = 10, PROT_R = 1, PROT_RW = 3, PAGE = 4096 };
     struct tables t = tables_of(_DYNAMIC, (ElfW(Addr))&__ehdr_start);
@@ -277,8 +279,8 @@ static int visit_caller(struct dl_phdr_info *object, size_t size, void *data) {
     return 1;
 }
 
-/* Objects that are there from the beginning: everybody's names are looked for in them first. (So they are in what dlopen makes global, later
- * and hardly ever; that is not followed.) */
+/* Objects that are there from the beginning: everybody's names are looked for in them first. (So they are in what
+ * dlopen makes global, later and hardly ever; that is not followed.) */
 static int from_the_beginning;
 
 static int count(struct dl_phdr_info *object, size_t size, void *data) {
@@ -299,7 +301,8 @@ HIDDEN void *numalens_next_of(const char *name, const void *caller) {
     return search.found ? search.found : numalens_next(name);
 }
 
-/* Where operator new stands, to tell `new` from `malloc` by the caller's address: those that call malloc are not told themselves (operators.c). */
+/* Where operator new stands, to tell `new` from `malloc` by the caller's address: those that call malloc are not
+ * told themselves (operators.c). */
 enum { OPERATORS = 8 };
 static struct { uint64_t start, end; } operators[OPERATORS];
 

@@ -15,10 +15,10 @@
 //! | `request.c` | what the program asks for by `include/numalens.h` |
 //! | `map.c`, `policy.c`, `thread.c`, `exit.c` | mappings, memory policies, threads and their places, fork and the end |
 //!
-//! Where it cannot see: programs linked statically, setuid programs (the loader refuses), children that a program starts
-//! by system calls of its own, heaps of an allocator linked into the executable (jemalloc, tcmalloc, Go; their `mmap`
-//! calls are seen where they go through libc), `brk`, and allocations before libc is up. Programs whose
-//! address sanitizer insists on being first in `LD_PRELOAD` refuse to start with any preloaded library.
+//! Where it cannot see: programs linked statically, setuid programs (the loader refuses), children that a program
+//! starts by system calls of its own, heaps of an allocator linked into the executable (jemalloc, tcmalloc, Go; their
+//! `mmap` calls are seen where they go through libc), `brk`, and allocations before libc is up. Programs whose address
+//! sanitizer insists on being first in `LD_PRELOAD` refuse to start with any preloaded library.
 
 /// The shared library as a file's content; empty on targets other than x86-64 Linux, where there is none.
 pub const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libnumalens_interpose.so"));

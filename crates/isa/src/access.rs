@@ -1,8 +1,8 @@
 //! Every access that an instruction makes, so that all of them can be counted: how many, what they do, where.
 //!
-//! Unlike the operands that a sample is resolved with, these include gathers, masked vectors, bit strings and, marked as
-//! stack operations, what `push`, `pop`, `call` and `ret` do. Not accesses: `lea`, prefetches and other hints about a cache
-//! line, `nop` with an operand.
+//! Unlike the operands that a sample is resolved with, these include gathers, masked vectors, bit strings and, marked
+//! as stack operations, what `push`, `pop`, `call` and `ret` do. Not accesses: `lea`, prefetches and other hints about
+//! a cache line, `nop` with an operand.
 //!
 //! # What one operand does not say
 //! After the manuals of Intel and AMD; an access is one at the page where it begins, whatever its size, unless another

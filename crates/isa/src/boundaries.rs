@@ -1,14 +1,15 @@
 //! Instruction boundaries *before* an address.
 //!
-//! x86 code cannot be decoded backwards: an instruction has 1 to 15 bytes and any byte may start one. Three ways around it, in this order:
+//! x86 code cannot be decoded backwards: an instruction has 1 to 15 bytes and any byte may start one. Three ways around
+//! it, in this order:
 //!
-//! - In a loop, the jump back: it is found by decoding from the sampled instruction on, and what it leads to is an instruction,
-//!   the first of the block besides.
-//! - From a known boundary (the function's symbol), decoding forwards passes through every instruction up to the sampled one,
-//!   unless data lie among the code, as GHC's info tables do.
-//! - Without any, or when it lies too far back, start at *every* byte of a window before the sampled address. Chains that
-//!   start at a wrong byte fall into step with the true one after a few instructions and never leave it again, so nearly
-//!   all chains that reach the sampled address agree on its last instructions:
+//! - In a loop, the jump back: it is found by decoding from the sampled instruction on, and what it leads to is an
+//!   instruction, the first of the block besides.
+//! - From a known boundary (the function's symbol), decoding forwards passes through every instruction up to the
+//!   sampled one, unless data lie among the code, as GHC's info tables do.
+//! - Without any, or when it lies too far back, start at *every* byte of a window before the sampled address. Chains
+//!   that start at a wrong byte fall into step with the true one after a few instructions and never leave it again, so
+//!   nearly all chains that reach the sampled address agree on its last instructions:
 //!
 //!   ```text
 //!   start 0   |----|--|------|---|     <- true
@@ -171,7 +172,8 @@ fn decode_by_vote(code: Code64, boundary: Option<u64>, ip: u64) -> Chain {
         return chain;
     }
     let length = (ip - lowest) as usize;
-    // votes[i]: starts whose chain passes through byte i; next[i]: where the instruction at byte i ends, 0 when it is none.
+    // votes[i]: starts whose chain passes through byte i; next[i]: where the instruction at byte i ends, 0 when it is
+    // none.
     let mut votes = vec![1u32; length];
     let mut next = vec![0usize; length];
     let mut decoder = code.decoder(lowest);

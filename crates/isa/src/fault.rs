@@ -11,10 +11,10 @@ const UNSIZED: u64 = 16 * 1024;
 
 /// What the instruction at `regs.ip` does at `fault_address`, which one of its operands must cover.
 ///
-/// Unlike [`crate::recover`] this counts the stack operands of `push`, `pop`, `call` and `ret` as well, flagged as stack: the stack
-/// grows by faults. An instruction that reads and writes there gives [`Kind::ReadWrite`], even by two operands. Gathers and scatters
-/// are believed to touch the address, since theirs cannot be computed. `None` when no operand covers the address, as when
-/// fetching the instruction itself faulted.
+/// Unlike [`crate::recover`] this counts the stack operands of `push`, `pop`, `call` and `ret` as well, flagged as
+/// stack: the stack grows by faults. An instruction that reads and writes there gives [`Kind::ReadWrite`], even by two
+/// operands. Gathers and scatters are believed to touch the address, since theirs cannot be computed. `None` when no
+/// operand covers the address, as when fetching the instruction itself faulted.
 pub fn access_at(code: &[u8], code_start: u64, regs: &Registers, fault_address: u64) -> Option<RecoveredAccess> {
     let instruction = Code64::new(code, code_start).instruction(regs.ip)?;
     let mut factory = InstructionInfoFactory::new();

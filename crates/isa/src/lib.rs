@@ -17,8 +17,9 @@
 //! at that address into the address of an access, in this order:
 //!
 //! 1. **Before**: the nearest access backwards in the basic block, if the registers that form its address can be had:
-//!    nothing wrote them since, or what was done to them can be undone (`add rdx, 8`, `inc`, `lea`, `mov` of registers).
-//!    When the sampled instruction is a repeated string instruction it is taken to be under way, and counts itself.
+//!    nothing wrote them since, or what was done to them can be undone (`add rdx, 8`, `inc`, `lea`, `mov` of
+//!    registers). When the sampled instruction is a repeated string instruction it is taken to be under way, and counts
+//!    itself.
 //! 2. **At**: the sampled instruction itself.
 //! 3. **After**: the next access forwards whose registers are final or can be computed. Registers are emulated, a value
 //!    loaded from memory is unknown. Jumps are followed; a conditional one goes where its flags say if they could be
@@ -26,9 +27,9 @@
 //!    its load destroyed its own address, but the next execution of the same load is known.
 //! 4. **Before**, further back in the block than the nearest access, when nothing else was found.
 //!
-//! What counts as an access: explicit memory operands, and the implied ones of string instructions. The stack operands of
-//! `push`, `pop`, `call`, `ret` do not, nor do `lea`, prefetches and `nop`s with a memory operand. Gathers and scatters are
-//! accesses whose addresses stand in vector registers, which a sample does not have: they are passed over.
+//! What counts as an access: explicit memory operands, and the implied ones of string instructions. The stack operands
+//! of `push`, `pop`, `call`, `ret` do not, nor do `lea`, prefetches and `nop`s with a memory operand. Gathers and
+//! scatters are accesses whose addresses stand in vector registers, which a sample does not have: they are passed over.
 #![no_std]
 
 extern crate alloc;
@@ -104,6 +105,7 @@ pub struct RecoveredAccess {
     pub distance: u32,
     /// The operand is relative to rsp, or to rbp where the function was seen to set up a frame pointer.
     pub stack: bool,
-    /// The other side of an instruction with two memory operands: of `movs` the write (the read comes first), of `cmps` the second read.
+    /// The other side of an instruction with two memory operands: of `movs` the write (the read comes first), of `cmps`
+    /// the second read.
     pub also: Option<(u64, Kind)>,
 }

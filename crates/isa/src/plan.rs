@@ -46,12 +46,12 @@ enum Flow {
 
 /// Prepares the search around `ip`.
 ///
-/// `code` holds the bytes around `ip` and starts at the address `code_start`; more than 2 KiB before and 512 bytes behind are not
-/// looked at, fewer find fewer jumps into the block and may lack the boundary: with 192 bytes on both sides, one sample in
-/// twenty of a C compiler got another answer than with its whole functions, with 2 KiB one in fifty.
-/// `boundary` is an address at or below `ip` where an instruction is known to start,
-/// the function's first byte: it makes the search backwards exact, and tells whether rbp is a frame pointer.
-/// An `ip` outside of the code gives a plan that resolves nothing.
+/// `code` holds the bytes around `ip` and starts at the address `code_start`; more than 2 KiB before and 512 bytes
+/// behind are not looked at, fewer find fewer jumps into the block and may lack the boundary: with 192 bytes on both
+/// sides, one sample in twenty of a C compiler got another answer than with its whole functions, with 2 KiB one in
+/// fifty. `boundary` is an address at or below `ip` where an instruction is known to start, the function's first byte:
+/// it makes the search backwards exact, and tells whether rbp is a frame pointer. An `ip` outside of the code gives a
+/// plan that resolves nothing.
 pub fn plan(code: &[u8], code_start: u64, boundary: Option<u64>, ip: u64) -> Plan {
     let code = Code64::new(code, code_start);
     let mut reader = Reader { info: InstructionInfoFactory::new(), frame_pointer: has_frame_pointer(code, boundary) };

@@ -1,9 +1,10 @@
-//! The instruction by which a program speaks to the exact engine (`include/numalens.h`): one that does nothing at all for the processor, and that no
-//! compiler emits.
+//! The instruction by which a program speaks to the exact engine (`include/numalens.h`): one that does nothing at all
+//! for the processor, and that no compiler emits.
 
 use iced_x86::{Code, Instruction, Register};
 
-/// The displacement that makes it one: "numa", little endian. Compilers fill gaps with the same instruction and small displacements.
+/// The displacement that makes it one: "numa", little endian. Compilers fill gaps with the same instruction and small
+/// displacements.
 pub const REQUEST: u32 = 0x616d_756e;
 
 /// Whether `instruction` is `nopl REQUEST(%rax,%rax,1)`, in eight bytes.

@@ -1,10 +1,10 @@
 //! What one instruction does to the general registers, forwards and backwards.
 //!
 //! Compilers move pointers and indexes with a handful of instructions: those are modelled exactly. Of all others only
-//! the registers they write are known, which makes these registers *unknown* afterwards (forwards) or before (backwards).
-//! A value that comes out of here is therefore right or absent, with one assumption, made backwards only: a 32-bit
-//! addition or subtraction found a register whose upper half was zero, as it leaves it. A program for which that is
-//! false destroyed the upper half of an index, which compilers do only when they know it to be zero.
+//! the registers they write are known, which makes these registers *unknown* afterwards (forwards) or before
+//! (backwards). A value that comes out of here is therefore right or absent, with one assumption, made backwards only:
+//! a 32-bit addition or subtraction found a register whose upper half was zero, as it leaves it. A program for which
+//! that is false destroyed the upper half of an index, which compilers do only when they know it to be zero.
 
 use crate::Registers;
 use crate::operand::{RBP, RDI, RSI, RSP, number};

@@ -63,7 +63,8 @@ impl Usage {
     }
 }
 
-/// Instructions at which somebody else, the kernel or a handler, sees all registers and flags, and after which the program need not go on.
+/// Instructions at which somebody else, the kernel or a handler, sees all registers and flags, and after which the
+/// program need not go on.
 pub fn leaves_the_program(instruction: &Instruction) -> bool {
     instruction.is_invalid()
         || matches!(instruction.flow_control(), FlowControl::Interrupt | FlowControl::Exception)

@@ -1,5 +1,6 @@
 //! Golden tests of address recovery: a listing with the sampled instruction marked `>`, the sampled registers, and the
-//! access that must be found. The bytes stand beside what an assembler made them from; `+N` is the offset of the access instruction.
+//! access that must be found. The bytes stand beside what an assembler made them from; `+N` is the offset of the access
+//! instruction.
 
 use numalens_isa::{Found, Kind, RecoveredAccess, Registers, access_at, recover};
 

@@ -37,7 +37,8 @@ proptest! {
         prop_assert!(plan.resolve(&elsewhere).is_none());
     }
 
-    /// Real code entered in the middle of an instruction: without a boundary the vote must find the load before the sampled `ret`.
+    /// Real code entered in the middle of an instruction: without a boundary the vote must find the load before the
+    /// sampled `ret`.
     #[test]
     fn votes_fall_into_step(
         before in proptest::collection::vec(0..INSTRUCTIONS.len(), 16..60),

@@ -1,4 +1,5 @@
-//! Writes the synthetic profile that the tests use, for tests in other languages: `synthetic PATH [sample|exact]`. As `exact` it has counts instead of samples.
+//! Writes the synthetic profile that the tests use, for tests in other languages: `synthetic PATH [sample|exact]`. As
+//! `exact` it has counts instead of samples.
 
 use numalens_profile::testing::Synthetic;
 

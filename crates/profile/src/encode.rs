@@ -31,8 +31,8 @@ const SMALL_GROUP: u64 = (ROW_GROUP / 4) as u64;
 /// Rows from which on the columns of a table are encoded by several threads: below, starting the threads costs more.
 const WORTH_SHARING: usize = 16 << 10;
 
-/// Row groups with fewer rows than this are not compressed: each column would have a compressor of its own, and most tables of a short
-/// recording are that small.
+/// Row groups with fewer rows than this are not compressed: each column would have a compressor of its own, and most
+/// tables of a short recording are that small.
 const WORTH_COMPRESSING: usize = 256;
 
 fn properties<T: Row>(compression: Compression) -> Result<WriterProperties, ParquetError> {
@@ -44,8 +44,8 @@ fn properties<T: Row>(compression: Compression) -> Result<WriterProperties, Parq
         // An index of pages would stand between row groups and footer, outside of both checksums.
         .set_offset_index_disabled(true)
         .set_created_by(concat!("numalens ", env!("CARGO_PKG_VERSION")).to_owned());
-    // Rows are in order, so most integers grow, cluster or stay the same along the file: their differences are shorter than a dictionary, and quicker to
-    // make. Counts, which do nothing of it, are no longer than in one.
+    // Rows are in order, so most integers grow, cluster or stay the same along the file: their differences are shorter
+    // than a dictionary, and quicker to make. Counts, which do nothing of it, are no longer than in one.
     for field in T::fields() {
         if field.data_type().is_integer() {
             let path = ColumnPath::from(field.name().as_str());

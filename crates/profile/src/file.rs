@@ -1,9 +1,10 @@
-//! One Parquet file of one table: how it is opened, verified and decoded. The only place where bytes of a profile meet a decoder.
+//! One Parquet file of one table: how it is opened, verified and decoded. The only place where bytes of a profile meet
+//! a decoder.
 //!
-//! What is decoded has passed the checksums of `seal`, so accidental damage never gets this far. A file made on purpose,
-//! or by a bug, still might; the decoder is known to panic on some of those, so its calls run inside [`contain`], which
-//! makes an error of a panic. Memory stays bounded by what the file really holds: column chunks are read at their
-//! sizes on disk, what they unpack to is checked before (`limits`), and rows are produced in batches.
+//! What is decoded has passed the checksums of `seal`, so accidental damage never gets this far. A file made on
+//! purpose, or by a bug, still might; the decoder is known to panic on some of those, so its calls run inside
+//! [`contain`], which makes an error of a panic. Memory stays bounded by what the file really holds: column chunks are
+//! read at their sizes on disk, what they unpack to is checked before (`limits`), and rows are produced in batches.
 
 use crate::SCHEMA_VERSION;
 use crate::error::Error;
@@ -318,7 +319,8 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    /// The bytes from `start` on. Pieces overlap, as they are widened to whole blocks: the one that reaches farthest has the whole column.
+    /// The bytes from `start` on. Pieces overlap, as they are widened to whole blocks: the one that reaches farthest
+    /// has the whole column.
     fn from(&self, start: u64) -> Option<Bytes> {
         let reaching = self.parts.iter().filter_map(|(at, bytes)| {
             let offset = usize::try_from(start.checked_sub(*at)?).ok()?;

@@ -17,7 +17,8 @@ macro_rules! ids {
 }
 
 ids! {
-    /// A process of the recording; row `process` of [`crate::tables::Process`]. Not the kernel's pid, which may be reused.
+    /// A process of the recording; row `process` of [`crate::tables::Process`]. Not the kernel's pid, which may be
+    /// reused.
     ProcessId(u32);
     /// A thread of the recording, unique over all its processes. Not the kernel's tid, which may be reused.
     ThreadId(u32);

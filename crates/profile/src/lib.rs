@@ -116,7 +116,8 @@ pub const MOST_LOOKS: usize = 1000;
 /// In `meta.losses`: processes of which not all cache lines were counted.
 pub const LINES_LEFT_OUT: &str = "processes with more memory than cache lines are counted of";
 
-/// In `meta.extra`: that the node of some page accesses is the one at the end of the time bin, as the recording did not tell it.
+/// In `meta.extra`: that the node of some page accesses is the one at the end of the time bin, as the recording did not
+/// tell it.
 pub const NODES_INFERRED: &str = "page_nodes_inferred";
 
 /// The schema version that this crate writes, and the newest that it reads.

@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!   rank 0: thread 0 1 2, site 0 1 2      merged: thread 0 1 2 | 3 4, site 0 1 2 | 3
-//!   rank 1: thread 0 1,   site 0 1                                         ^ rank 1's site 1; its site 0 was rank 0's 2
+//!   rank 1: thread 0 1,   site 0 1                                         ^ rank 1's site 1;
+//!                                                                            its site 0 was rank 0's 2
 //! ```
 //!
 //! Time bins of different widths become the narrowest; what a wide bin counted stands at its beginning then.
@@ -180,7 +181,8 @@ impl Visitor for Copying<'_> {
 }
 
 impl Copying<'_> {
-    /// Page accesses. The merged table has their nodes, so they must not be empty where a profile of an older version does not tell them.
+    /// Page accesses. The merged table has their nodes, so they must not be empty where a profile of an older version
+    /// does not tell them.
     fn page_accesses(&mut self) -> Result<(), Error> {
         if tells_nodes(self.profile) {
             return self.copy(|_: &mut PageAccess| ());

@@ -1,5 +1,5 @@
-//! One file of a profile, for transport: a zip archive whose entries are stored, not compressed (the tables are already).
-//! It is read as it is: an entry is a range of the archive's bytes.
+//! One file of a profile, for transport: a zip archive whose entries are stored, not compressed (the tables are
+//! already). It is read as it is: an entry is a range of the archive's bytes.
 //!
 //! An archive from elsewhere may be hostile. Names must be plain table names in at most one directory, so nothing is
 //! written outside of the output (zip-slip); entries must be stored and lie side by side within the archive, so
@@ -86,7 +86,8 @@ fn plain(name: &str) -> bool {
 /// Packs a profile's directory into one file, verified while it is copied.
 ///
 /// # Errors
-/// The profile is damaged, `zip` cannot be written, or exists: without `force`, or as something else than a packed profile.
+/// The profile is damaged, `zip` cannot be written, or exists: without `force`, or as something else than a packed
+/// profile.
 pub fn pack(profile: &Path, zip: &Path, force: bool) -> Result<(), Error> {
     pack_opened(&Profile::open(profile)?, zip, force)
 }
@@ -138,8 +139,8 @@ fn write_archive(profile: &Profile, folder: &str, to: File, path: &Path) -> Resu
 /// Unpacks a profile into the directory `into`, by default the one that the archive names, here. Returns the directory.
 ///
 /// # Errors
-/// The archive is hostile or damaged, the output cannot be written, or exists: without `force`, or as something else than a
-/// profile.
+/// The archive is hostile or damaged, the output cannot be written, or exists: without `force`, or as something else
+/// than a profile.
 pub fn unpack(zip: &Path, into: Option<&Path>, force: bool) -> Result<PathBuf, Error> {
     if zip.is_dir() {
         let why = "it is a directory, which every command reads as it is".to_owned();

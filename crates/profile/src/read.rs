@@ -167,8 +167,9 @@ impl Profile {
         )
     }
 
-    /// Holds the decoded rows of a table in memory from now on, for who folds the same table again and again: walking over them takes a tenth of
-    /// the time that decoding takes. A table that would take more than `most` bytes stays on disk. The answer is what they take.
+    /// Holds the decoded rows of a table in memory from now on, for who folds the same table again and again: walking
+    /// over them takes a tenth of the time that decoding takes. A table that would take more than `most` bytes stays on
+    /// disk. The answer is what they take.
     ///
     /// For tables of plain numbers: texts beside the rows are not counted.
     ///
@@ -200,8 +201,9 @@ impl Profile {
     /// Folds over the rows of a table, row groups in parallel.
     ///
     /// Only the named columns are decoded; the other fields of the rows are blank (0, "", `None`, the first word of
-    /// a set), or what they are where the table is kept in memory. `init` makes an accumulator per run of row groups or more, `step` adds a row to it, `merge` joins two that are
-    /// neighbours, in the order of the rows; it must be associative.
+    /// a set), or what they are where the table is kept in memory. `init` makes an accumulator per run of row groups or
+    /// more, `step` adds a row to it, `merge` joins two that are neighbours, in the order of the rows; it must be
+    /// associative.
     ///
     /// # Errors
     /// As [`Profile::rows`]; a name that is no column of the table.
@@ -247,8 +249,8 @@ impl Profile {
     /// Replaces the content of a table, in the profile's directory: written aside, renamed. For who has just made the
     /// profile; whoever only reads one uses [`Profile::overlay`].
     ///
-    /// Where that cannot be (a packed profile, a recording that still runs, a directory that may not be written, or is full) the new
-    /// content is kept in memory and seen through this `Profile` only.
+    /// Where that cannot be (a packed profile, a recording that still runs, a directory that may not be written, or is
+    /// full) the new content is kept in memory and seen through this `Profile` only.
     ///
     /// Of two tables replaced one after the other a crash may leave the first new and the second old.
     ///
@@ -362,8 +364,8 @@ type Encoded = (&'static str, fn(&Kept), Extent);
 /// A row group of a file.
 type Group<'a> = (&'a TableFile, usize);
 
-/// Folds row groups in parallel: a few runs of neighbours for each thread, as merging what two runs made costs about what making it did.
-/// Dynamic, so that the compiler does not make rayon's machinery anew for every table.
+/// Folds row groups in parallel: a few runs of neighbours for each thread, as merging what two runs made costs about
+/// what making it did. Dynamic, so that the compiler does not make rayon's machinery anew for every table.
 fn reduce<A: Send>(
     groups: &[Group<'_>],
     each: &(dyn Fn(&[Group<'_>]) -> Result<A, Error> + Sync),

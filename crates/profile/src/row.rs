@@ -62,7 +62,8 @@ pub fn column<V: Value>(name: &'static str) -> Field {
     Field::new(name, V::data_type(), V::NULLABLE)
 }
 
-/// Columns as decoded, by name; `wanted` tells the ones that were left out on purpose from the ones that the file lacks.
+/// Columns as decoded, by name; `wanted` tells the ones that were left out on purpose from the ones that the file
+/// lacks.
 #[doc(hidden)]
 pub struct Batch<'a> {
     pub(crate) path: &'a std::path::Path,

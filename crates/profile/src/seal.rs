@@ -11,11 +11,12 @@
 //!                                                  CRC-32 of all of this ------> numalens.footer
 //! ```
 //!
-//! `numalens.footer` cannot hold a checksum of itself: it is computed with its eight hexadecimal digits as zeros and then
-//! patched in. A reader verifies the footer when it opens a file (a few KiB), and of the body only the blocks
-//! that it is going to decode. CRC-32 runs at several GB/s, so this costs nothing that one could notice.
+//! `numalens.footer` cannot hold a checksum of itself: it is computed with its eight hexadecimal digits as zeros and
+//! then patched in. A reader verifies the footer when it opens a file (a few KiB), and of the body only the blocks that
+//! it is going to decode. CRC-32 runs at several GB/s, so this costs nothing that one could notice.
 //!
-//! This guards against accidents. Against a file made on purpose with right checksums, `file` contains the decoder's panics.
+//! This guards against accidents. Against a file made on purpose with right checksums, `file` contains the decoder's
+//! panics.
 
 use crate::error::Error;
 use std::io::{self, Write};
@@ -108,7 +109,8 @@ impl<W: Write> Write for SealingFile<W> {
     }
 }
 
-/// Where the digits stand. The last mark: Parquet writes the key-values after everything that a program's own strings can get into.
+/// Where the digits stand. The last mark: Parquet writes the key-values after everything that a program's own strings
+/// can get into.
 fn digits(footer: &[u8]) -> Option<std::ops::Range<usize>> {
     let mark = footer.windows(MARK.len()).rposition(|window| window == MARK.as_bytes())?;
     let start = mark + MARK.len();
@@ -123,8 +125,9 @@ fn footer_crc(footer: &[u8], digits: &std::ops::Range<usize>) -> u32 {
     crc.finalize()
 }
 
-/// Writes the checksum into a footer that has the value [`unsealed`] in it. The footer must be exactly what Parquet calls
-/// one, its length and `PAR1` included: with anything before it (an index of pages), readers would look for it elsewhere.
+/// Writes the checksum into a footer that has the value [`unsealed`] in it. The footer must be exactly what Parquet
+/// calls one, its length and `PAR1` included: with anything before it (an index of pages), readers would look for it
+/// elsewhere.
 fn seal_footer(footer: &mut [u8]) -> io::Result<()> {
     let broken = |what: &str| io::Error::other(format!("the Parquet writer left {what}"));
     let tail = footer.len().checked_sub(TAIL).ok_or_else(|| broken("no footer"))?;

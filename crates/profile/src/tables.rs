@@ -1,16 +1,16 @@
 //! Every table of a profile, one struct each: a field is a column, the struct's doc says what one row is.
 //!
-//! Facts (`page_accesses`, `site_accesses`, `object_accesses`, `samples`, `code_fetches`, `site_misses`, `page_misses`, `cache_lines`, `line_communication`) merge by addition;
-//! the rest are their dimensions. Times are nanoseconds since the start of the recording. Addresses are virtual.
-//! A count that comes from samples carries its `period`, the amount of the recorded unit (`meta.unit`) that one
-//! counted sample stands for; exact counts have period 1 and `samples` 0.
+//! Facts (`page_accesses`, `site_accesses`, `object_accesses`, `samples`, `code_fetches`, `site_misses`, `page_misses`,
+//! `cache_lines`, `line_communication`) merge by addition; the rest are their dimensions. Times are nanoseconds since
+//! the start of the recording. Addresses are virtual. A count that comes from samples carries its `period`, the amount
+//! of the recorded unit (`meta.unit`) that one counted sample stands for; exact counts have period 1 and `samples` 0.
 
 use crate::ids::*;
 use crate::words::*;
 use numalens_topology::NodeId;
 
-/// How the path of a module begins that stands for code that a process made at run time: `perf-map:PID`. Addresses in it
-/// are absolute; a runtime can name them in /tmp/perf-PID.map.
+/// How the path of a module begins that stands for code that a process made at run time: `perf-map:PID`. Addresses in
+/// it are absolute; a runtime can name them in /tmp/perf-PID.map.
 pub const PERF_MAP: &str = "perf-map:";
 
 /// What stands in `meta.unit_note` where every access was attributed to its object, so that no heap block is missing.
@@ -93,7 +93,8 @@ table! {
     Site = "sites" {
         site: SiteId,
         module: Option<ModuleId>,
-        /// The address that the module's own symbol table uses (stated virtual memory address); absolute when there is no module.
+        /// The address that the module's own symbol table uses (stated virtual memory address); absolute when there is
+        /// no module.
         address: u64,
     }
 
@@ -127,9 +128,11 @@ table! {
         process: ProcessId,
         bin: Bin,
         thread: ThreadId,
-        /// The node that the thread was bound to; none: unpinned. Older profiles lack the column: there the pinning log tells ([`crate::PinningLog`]).
+        /// The node that the thread was bound to; none: unpinned. Older profiles lack the column: there the pinning log
+        /// tells ([`crate::PinningLog`]).
         node: Option<NodeId>,
-        /// Where the page was then; none: nowhere, not known, or an older profile, which lacks the column. Pages may move.
+        /// Where the page was then; none: nowhere, not known, or an older profile, which lacks the column. Pages may
+        /// move.
         home: Option<NodeId>,
         page: Page,
         reads: u64,
@@ -155,8 +158,9 @@ table! {
         period: u64,
     }
 
-    /// Fact: accesses of one thread from one site to one object. In exact recordings rows without `samples` are exact, from counts of whole pages,
-    /// which do not know the site; those with samples are the counts of pages that several objects share, told apart by that many sampled accesses.
+    /// Fact: accesses of one thread from one site to one object. In exact recordings rows without `samples` are exact,
+    /// from counts of whole pages, which do not know the site; those with samples are the counts of pages that several
+    /// objects share, told apart by that many sampled accesses.
     ObjectAccess = "object_accesses" {
         process: ProcessId,
         bin: Bin,
@@ -172,8 +176,8 @@ table! {
         period: u64,
     }
 
-    /// What is uncertain of an object's accesses in an exact recording, because of pages that several objects shared. Profiles of versions that did not
-    /// tell have none.
+    /// What is uncertain of an object's accesses in an exact recording, because of pages that several objects shared.
+    /// Profiles of versions that did not tell have none.
     ObjectBound = "object_bounds" {
         process: ProcessId,
         object: ObjectId,
@@ -187,8 +191,8 @@ table! {
         skewed: u64,
     }
 
-    /// Fact of imported profiles that have no finer ones: accesses of one thread, while bound to `node`, to pages of one home. Reads and writes
-    /// are not told apart (`meta.reads_and_writes` is false).
+    /// Fact of imported profiles that have no finer ones: accesses of one thread, while bound to `node`, to pages of
+    /// one home. Reads and writes are not told apart (`meta.reads_and_writes` is false).
     NodeAccess = "node_accesses" {
         process: ProcessId,
         thread: ThreadId,
@@ -201,8 +205,9 @@ table! {
         touched: u64,
     }
 
-    /// Fact of imported profiles that have no finer ones: accesses of one thread, or from one site, or to the objects of one allocation: one of the
-    /// three is there. Threads and sites count the same accesses; their number is the sum of all columns, as the access that places a page has no class.
+    /// Fact of imported profiles that have no finer ones: accesses of one thread, or from one site, or to the objects
+    /// of one allocation: one of the three is there. Threads and sites count the same accesses; their number is the sum
+    /// of all columns, as the access that places a page has no class.
     ClassSum = "class_sums" {
         process: ProcessId,
         thread: Option<ThreadId>,
@@ -220,8 +225,8 @@ table! {
         unpinned_first_touch: u64,
     }
 
-    /// Fact of exact recordings with a private cache for each thread (`meta.cache`): those accesses of a row of `site_accesses` that missed it. A
-    /// read-modify-write that does is a read.
+    /// Fact of exact recordings with a private cache for each thread (`meta.cache`): those accesses of a row of
+    /// `site_accesses` that missed it. A read-modify-write that does is a read.
     SiteMiss = "site_misses" {
         process: ProcessId,
         bin: Bin,
@@ -246,8 +251,9 @@ table! {
         writes: u64,
     }
 
-    /// Fact of exact recordings that ask for it: accesses of one thread to one cache line of 64 bytes, of the whole recording; to those lines of a page
-    /// that no other thread accessed, together. An access belongs to the line that it begins in.
+    /// Fact of exact recordings that ask for it: accesses of one thread to one cache line of 64 bytes, of the whole
+    /// recording; to those lines of a page that no other thread accessed, together. An access belongs to the line that
+    /// it begins in.
     CacheLine = "cache_lines" {
         process: ProcessId,
         thread: ThreadId,
@@ -256,7 +262,8 @@ table! {
         line: Option<u32>,
         /// Lines that the row stands for.
         lines: u32,
-        /// What held the first word that the thread accessed, when the recording looked; none: of several lines, or not known.
+        /// What held the first word that the thread accessed, when the recording looked; none: of several lines, or not
+        /// known.
         object: Option<ObjectId>,
         reads: u64,
         writes: u64,
@@ -267,7 +274,8 @@ table! {
         transitions: u64,
         /// Of those: one that was bound to another node then.
         node_transitions: u64,
-        /// Of `transitions`: from there on until its turn ended, the thread read what the other one had written in its own, or wrote what that had accessed.
+        /// Of `transitions`: from there on until its turn ended, the thread read what the other one had written in its
+        /// own, or wrote what that had accessed.
         true_sharing: u64,
         /// Of `transitions`: one of the two wrote, but other words than the other accessed.
         false_sharing: u64,
@@ -338,12 +346,14 @@ table! {
         /// lacks the column.
         call: Option<SystemCall>,
         thread: Option<ThreadId>,
-        /// The node that the thread was bound to when it touched them; none: unpinned, or an older profile, which lacks the column.
+        /// The node that the thread was bound to when it touched them; none: unpinned, or an older profile, which lacks
+        /// the column.
         node: Option<NodeId>,
         site: Option<SiteId>,
         stack: Option<StackId>,
         object: Option<ObjectId>,
-        /// The home was not read from the kernel but follows from the CPU of the first touch (the page was gone before it could be asked for).
+        /// The home was not read from the kernel but follows from the CPU of the first touch (the page was gone before
+        /// it could be asked for).
         inferred: bool,
     }
 
@@ -373,8 +383,8 @@ table! {
         call: Call,
         address: u64,
         bytes: u64,
-        /// How many bytes of allocations of this site this row stands for (`bytes` when all were recorded; 0: it reserves
-        /// addresses, and only what is touched of them is memory).
+        /// How many bytes of allocations of this site this row stands for (`bytes` when all were recorded; 0: it
+        /// reserves addresses, and only what is touched of them is memory).
         weight: u64,
     }
 
@@ -389,8 +399,8 @@ table! {
         tier: u32,
         /// Huge page sizes in bytes, `2097152 1073741824`.
         huge_pages: String,
-        /// It has CPUs, and none in `cpus`: they are offline, or not allowed where the machine was described. None in profiles of versions that
-        /// took such a node for a memory tier.
+        /// It has CPUs, and none in `cpus`: they are offline, or not allowed where the machine was described. None in
+        /// profiles of versions that took such a node for a memory tier.
         only_unusable_cpus: Option<bool>,
         latency_ns: Option<f64>,
         bandwidth: Option<f64>,

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::OnceLock;
 use std::thread;
 
-/// Starts them, as far as a limit of processes (`ulimit -u`, a container's) allows: one does. To be called before something begins that
-/// would be lost without them; elsewhere they start when they are needed.
+/// Starts them, as far as a limit of processes (`ulimit -u`, a container's) allows: one does. To be called before
+/// something begins that would be lost without them; elsewhere they start when they are needed.
 ///
 /// # Errors
 /// There cannot be a single one: the kernel's.

@@ -45,7 +45,8 @@ macro_rules! words {
 pub(crate) use words;
 
 words! {
-    /// Where an access went, seen from the thread that made it (docs/reference/metrics.md). The classes partition the accesses.
+    /// Where an access went, seen from the thread that made it (docs/reference/metrics.md). The classes partition the
+    /// accesses.
     Class {
         Local = "local",
         Remote = "remote",

@@ -142,7 +142,8 @@ impl Writer {
     /// Creates `path.partial`, where the profile grows until [`Writer::finish`] renames it to `path`.
     ///
     /// # Errors
-    /// When `path` or `path.partial` exists and not `force`; with `force` when what exists is no profile, or is being written.
+    /// When `path` or `path.partial` exists and not `force`; with `force` when what exists is no profile, or is being
+    /// written.
     pub fn create(path: &Path, force: bool) -> Result<Writer, Error> {
         // Without a trailing slash, which would end up before `.partial`.
         let target: PathBuf = path.components().collect();
@@ -365,7 +366,8 @@ impl Writer {
     }
 }
 
-/// Makes the directory in which a profile grows until it is called `target`; the lock lasts as long as the file returned.
+/// Makes the directory in which a profile grows until it is called `target`; the lock lasts as long as the file
+/// returned.
 pub(crate) fn room(target: &Path, force: bool) -> Result<(PathBuf, File), Error> {
     let partial = read::partial_of(target);
     if fs::symlink_metadata(target).is_ok() {

@@ -17,7 +17,8 @@ fn merged(profiles: &[Profile], folder: &Path) -> Profile {
     merged
 }
 
-/// The example with its sites, functions and modules in another order, as another rank may meet them, and another bin width.
+/// The example with its sites, functions and modules in another order, as another rank may meet them, and another bin
+/// width.
 fn other_rank() -> Synthetic {
     let mut rank = Synthetic::example();
     let last = rank.sites.len() as u32 - 1;

@@ -1,4 +1,5 @@
-//! The Python package knows the columns of every table, so that a query finds a table that a profile lacks: they stand in a file, and this keeps it true.
+//! The Python package knows the columns of every table, so that a query finds a table that a profile lacks: they stand
+//! in a file, and this keeps it true.
 
 use numalens_profile::{Error, Row, Visitor, tables};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Writes a profile of the size that the web view must stand: ten million facts, 1,024 threads, 100,000 lines of source.
-//! `ui/e2e/speed.ts` measures with it.
+//! Writes a profile of the size that the web view must stand: ten million facts, 1,024 threads, 100,000 lines of
+//! source. `ui/e2e/speed.ts` measures with it.
 //!
 //! `cargo run --release -p numalens-serve --example large_profile -- PATH [FACTS]`
 

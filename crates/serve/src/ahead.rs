@@ -1,4 +1,5 @@
-//! What pages ask of the whole recording is computed before they ask: in the order of the pages, from the start of the server on.
+//! What pages ask of the whole recording is computed before they ask: in the order of the pages, from the start of the
+//! server on.
 //!
 //! Facts are decoded once and stay in memory as far as there is room, so that a filter need only walk over them.
 

@@ -334,7 +334,8 @@ impl App {
     /// Makes reports of a part of the profile, of which at least `needs` is read.
     fn studied<T>(&self, options: &Options, needs: &[Need], analyze: impl FnOnce(&Study) -> T) -> Result<T, Refusal> {
         let mut needs = needs.to_vec();
-        // Advice comes next and needs the larger of the two, from which the smaller follows: so the table is walked over once.
+        // Advice comes next and needs the larger of the two, from which the smaller follows: so the table is walked
+        // over once.
         if needs.contains(&Need::Pages) {
             needs.push(Need::Flows);
         }

@@ -1,7 +1,7 @@
 //! Connections: who is slow, or many, keeps nobody else waiting for long.
 //!
-//! Anybody on this host can connect, with or without the token. A request must be there whole within some seconds, and so
-//! many connections are answered at a time; what comes then waits until one of them is over.
+//! Anybody on this host can connect, with or without the token. A request must be there whole within some seconds, and
+//! so many connections are answered at a time; what comes then waits until one of them is over.
 
 use axum::Router;
 use hyper::server::conn::http1;

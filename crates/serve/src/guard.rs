@@ -141,8 +141,8 @@ const HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// Only our scripts, our styles and those that a script with the nonce adds; no network beyond this server. Pictures from
-/// `blob:` are the exported plots.
+/// Only our scripts, our styles and those that a script with the nonce adds; no network beyond this server. Pictures
+/// from `blob:` are the exported plots.
 fn policy(nonce: &str) -> String {
     format!(
         "default-src 'none'; script-src 'self'; style-src 'self' 'nonce-{nonce}'; img-src 'self' data: blob:; connect-src 'self'; \

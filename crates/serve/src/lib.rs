@@ -18,9 +18,11 @@
 //!
 //! ```text
 //! request -> guard (Host, Origin, size, token) -> assets           the built pages, inside the program
-//!                                             '-> api -> reports   one computation at a time, answers and folded facts kept, up to a limit;
-//!                                                    |               what pages ask first is computed ahead
-//!                                                    '-> sources, and the machine code of lines, by the names that the profile has
+//!                                             '-> api -> reports   one computation at a time, answers and folded facts
+//!                                                    |               kept, up to a limit; what pages ask first is
+//!                                                    |               computed ahead
+//!                                                    '-> sources, and the machine code of lines, by the names that
+//!                                                                     the profile has
 //! ```
 
 mod ahead;
@@ -46,7 +48,8 @@ use std::sync::Arc;
 /// Changes reports before they are shown, as `numalens report` does.
 pub type Amend = Box<dyn Fn(&mut [Report]) + Send + Sync>;
 
-/// The functions around these instructions (module, and address in it) as they stand in files of this host; what is not there is said in its doubts.
+/// The functions around these instructions (module, and address in it) as they stand in files of this host; what is not
+/// there is said in its doubts.
 pub type FindCode = Box<dyn Fn(&Profile, &[(ModuleId, u64)]) -> Result<MachineCode, Error> + Send + Sync>;
 
 /// What is served.
@@ -131,7 +134,8 @@ impl Server {
         format!("http://{}/#token={}", self.address, self.token)
     }
 
-    /// A page that leads to the address: in a file that only its owner reads it brings the token to a browser, whose arguments everybody sees.
+    /// A page that leads to the address: in a file that only its owner reads it brings the token to a browser, whose
+    /// arguments everybody sees.
     pub fn start_page(&self) -> String {
         let url = self.url();
         format!(

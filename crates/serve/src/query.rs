@@ -104,7 +104,8 @@ fn shortened(value: &str) -> String {
     value.chars().take(40).collect()
 }
 
-/// Reads a plan: `machine`, `page_size`, and, several times each, `placement`, `policy` and `object_policy`. Machines come from a list: requests name no files.
+/// Reads a plan: `machine`, `page_size`, and, several times each, `placement`, `policy` and `object_policy`. Machines
+/// come from a list: requests name no files.
 pub fn plan(pairs: &Pairs, recorded: &Machine) -> Result<Plan, String> {
     let (mut machine, mut placements, mut policies, mut choices) = (None, Vec::new(), Vec::new(), Vec::new());
     let mut page_size = whatif::RECORDED_PAGE;

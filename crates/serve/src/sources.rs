@@ -4,8 +4,9 @@
 //!
 //! ```text
 //! name       has the ending of a source; or none, below a folder `include`, as headers of C++ have
-//! place      once links are followed: below a folder of a source that the profile names; not in /proc, /sys, /dev, /run;
-//!            nowhere hidden (`.ssh`), but for the folders in which Rust's tools keep sources, and above where the reader works
+//! place      once links are followed: below a folder of a source that the profile names; not in /proc, /sys, /dev,
+//!            /run; nowhere hidden (`.ssh`), but for the folders in which Rust's tools keep sources, and above where
+//!            the reader works
 //! file       a regular one, opened without following a link or waiting for a pipe; so many bytes at most; text
 //! ```
 
@@ -117,7 +118,8 @@ fn is_named_like_source(path: &Path) -> bool {
     }
 }
 
-/// Whether sources may lie at a place, by the folders on the way. `at_home`: the folder that the reader works in, who knows what it is called.
+/// Whether sources may lie at a place, by the folders on the way. `at_home`: the folder that the reader works in, who
+/// knows what it is called.
 fn may_have_sources(place: &Path, at_home: &Path) -> bool {
     let way = match place.strip_prefix(at_home) {
         Ok(below) if at_home.parent().is_some() => below,

@@ -1,5 +1,6 @@
-//! The page's types of documents are those of the documents: `ui/src/lib/generated.ts` is what this makes of every section,
-//! alone and together, of several profiles. `NUMALENS_WRITE=1 cargo test -p numalens-serve --test types` writes it anew.
+//! The page's types of documents are those of the documents: `ui/src/lib/generated.ts` is what this makes of every
+//! section, alone and together, of several profiles. `NUMALENS_WRITE=1 cargo test -p numalens-serve --test types`
+//! writes it anew.
 
 use numalens_analyze::code::Code;
 use numalens_analyze::disassembly::MachineCode;

@@ -3,8 +3,9 @@
 //! ```text
 //!   weight(a, b) = sum over pages of min(accesses of a, accesses of b)
 //! ```
-//! Nodes are filled one after the other, each with as many threads as its part of the CPUs: first the thread that shares most with those left, then
-//! always the one that shares most with the node's. Greedy, and good enough where there is structure; where there is none, any division is as good.
+//! Nodes are filled one after the other, each with as many threads as its part of the CPUs: first the thread that
+//! shares most with those left, then always the one that shares most with the node's. Greedy, and good enough where
+//! there is structure; where there is none, any division is as good.
 
 use crate::recording::Recording;
 use numalens_topology::{Machine, NodeId};

@@ -1,8 +1,8 @@
 //! What traffic costs.
 //!
 //! Two things make remote memory slow: the way there, and the queue at the memory controller when many go to the same
-//! node. The way is known: SLIT distances, 10 being local. How much of the queue a program feels depends on how near it is
-//! to saturating a controller, which a profile of accesses does not tell. So the queue has a weight *q* between two
+//! node. The way is known: SLIT distances, 10 being local. How much of the queue a program feels depends on how near it
+//! is to saturating a controller, which a profile of accesses does not tell. So the queue has a weight *q* between two
 //! extremes:
 //!
 //! ```text
@@ -12,8 +12,8 @@
 //!   q = 1   bandwidth alone: N nodes on one controller take N times as long as on N
 //! ```
 //!
-//! An estimate is made with [`QUEUE`], its interval spans what q = 0 and q = 1 say. Load counts what goes to a node, over
-//! the nodes that have memory of the same tier as it. Unpinned threads are anywhere with equal probability.
+//! An estimate is made with [`QUEUE`], its interval spans what q = 0 and q = 1 say. Load counts what goes to a node,
+//! over the nodes that have memory of the same tier as it. Unpinned threads are anywhere with equal probability.
 
 use crate::Traffic;
 use numalens_topology::{LOCAL_DISTANCE, Machine, NodeId};

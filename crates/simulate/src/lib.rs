@@ -1,4 +1,5 @@
-//! What if: the same accesses with pages and threads elsewhere, and what that would cost. Pure: numbers in, numbers out.
+//! What if: the same accesses with pages and threads elsewhere, and what that would cost. Pure: numbers in, numbers
+//! out.
 //!
 //! [`replay`] turns a [`Recording`] into the [`Traffic`] of another machine, thread placement and [`Policy`];
 //! [`CostModel`] prices traffic; [`figures`] are its metrics.

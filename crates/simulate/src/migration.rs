@@ -1,15 +1,19 @@
-//! Policies that move pages while the program runs, on what its accesses so far have told. Both begin with first touch and see one page at a time:
+//! Policies that move pages while the program runs, on what its accesses so far have told. Both begin with first touch
+//! and see one page at a time:
 //!
 //! ```text
 //!   time bins of one page      0    1    2    3    4    5
 //!   accesses from node         0    1    1    1    2    1
 //!
-//!   numa-balancing   a period of a second is over: the next access faults. Its node gets the page, unless the fault before came from another one.
-//!   kmaf             a bin is over: the node with two thirds of the page's accesses gets it, where older accesses count for less.
+//!   numa-balancing   a period of a second is over: the next access faults. Its node gets the page, unless the fault
+//!                    before came from another one.
+//!   kmaf             a bin is over: the node with two thirds of the page's accesses gets it, where older accesses
+//!                    count for less.
 //! ```
 //!
-//! The first is what Linux does by `kernel.numa_balancing`, less its group statistics for pages that several threads fault on and its limit of memory scanned a
-//! second. The second follows kMAF (Diener et al., PACT 2014), which keeps a history so as not to move what is moved back.
+//! The first is what Linux does by `kernel.numa_balancing`, less its group statistics for pages that several threads
+//! fault on and its limit of memory scanned a second. The second follows kMAF (Diener et al., PACT 2014), which keeps a
+//! history so as not to move what is moved back.
 
 use crate::moments::Moment;
 use crate::recording::{PageUse, Recording};
@@ -26,11 +30,12 @@ pub enum Migration {
     Kmaf,
 }
 
-/// How often Linux lets accesses fault, and how long it waits before the first time (`numa_balancing_scan_period_min_ms`, `scan_delay_ms`).
+/// How often Linux lets accesses fault, and how long it waits before the first time
+/// (`numa_balancing_scan_period_min_ms`, `scan_delay_ms`).
 const SCAN_NS: u64 = 1_000_000_000;
 
-/// What is left of an access in the history after each bin, and the part of the history that makes a node the main user. Together they leave a page alone that
-/// two nodes use in turn.
+/// What is left of an access in the history after each bin, and the part of the history that makes a node the main
+/// user. Together they leave a page alone that two nodes use in turn.
 const KEPT: f64 = 0.75;
 const MAIN: f64 = 2.0 / 3.0;
 
@@ -43,8 +48,8 @@ struct Walk<'a> {
     outcome: &'a mut Outcome,
 }
 
-/// Adds what becomes of a page, that lies on `home` at first: its accesses, which are in the order of time, and its moves. `node_of` is where the thread of an
-/// access runs.
+/// Adds what becomes of a page, that lies on `home` at first: its accesses, which are in the order of time, and its
+/// moves. `node_of` is where the thread of an access runs.
 pub fn walk(
     migration: Migration,
     (recording, machine): (&Recording, &Machine),
@@ -146,7 +151,8 @@ mod tests {
     use super::*;
     use crate::{Moments, Policy, Threads, User, figures, replay};
 
-    /// One page that thread 0 touched on node 0; `uses` are thread and accesses of each bin of half a second. Threads are on the nodes of their numbers.
+    /// One page that thread 0 touched on node 0; `uses` are thread and accesses of each bin of half a second. Threads
+    /// are on the nodes of their numbers.
     fn outcome(policy: &str, uses: &[(u32, f64)]) -> (Outcome, f64) {
         let machine = Machine::parse("4x1", &Machine::preset("togian").unwrap()).unwrap();
         let node = |thread: u32| Some(NodeId(thread as u16));
@@ -175,7 +181,8 @@ mod tests {
         // The second that the kernel waits is two bins; then the first access has the page moved.
         let (balanced, local) = outcome("numa-balancing", &uses);
         assert_eq!((balanced.moved, local, balanced.traffic.total()), (1, 80.0, 50.0));
-        // After three bins node 1 has 1 + 0.75 + 0.56 of the history, node 0 has 0.42: that is over two thirds, as it was after two, 1.75 to 0.56.
+        // After three bins node 1 has 1 + 0.75 + 0.56 of the history, node 0 has 0.42: that is over two thirds, as it
+        // was after two, 1.75 to 0.56.
         let (kmaf, local) = outcome("kmaf", &uses);
         assert_eq!((kmaf.moved, local, kmaf.traffic.total()), (1, 60.0, 50.0));
         // A read of where it was and a write of where it is for each line.

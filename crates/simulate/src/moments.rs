@@ -1,4 +1,5 @@
-//! Accesses over time, page after page: there are as many as a recording has facts, so they stand in one piece and are counted into their places.
+//! Accesses over time, page after page: there are as many as a recording has facts, so they stand in one piece and are
+//! counted into their places.
 
 use numalens_topology::NodeId;
 

@@ -24,7 +24,8 @@ pub enum Policy {
     Balance,
     /// Pages that nobody writes after their initialisation on every node that uses them, others as first touched.
     Replicate,
-    /// The pages with most accesses on their main users' nodes, until these have so many percent of the memory; the others on slower memory.
+    /// The pages with most accesses on their main users' nodes, until these have so many percent of the memory; the
+    /// others on slower memory.
     Tier(u8),
     /// As first touched, and then moved to who uses them.
     Migrate(Migration),

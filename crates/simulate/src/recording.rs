@@ -40,7 +40,8 @@ pub struct Recording {
     pub pages: Vec<PageUse>,
     /// The same accesses over time. None where nobody asked: then no page moves.
     pub moments: Moments,
-    /// The number by which each thread is placed, in the order of threads; of those that are missing: their place in it.
+    /// The number by which each thread is placed, in the order of threads; of those that are missing: their place in
+    /// it.
     pub slots: Vec<u32>,
     pub bin_ns: u64,
     /// What it costs to copy a page, in accesses.
@@ -48,8 +49,8 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// The same with larger pages, of so many of the recorded ones each: all of one lies where the first of its parts that was touched does, and is its
-    /// toucher's.
+    /// The same with larger pages, of so many of the recorded ones each: all of one lies where the first of its parts
+    /// that was touched does, and is its toucher's.
     pub fn with_pages_of(self, parts: u64) -> Recording {
         let mut whole: Vec<PageUse> = Vec::new();
         let mut places: BTreeMap<(u32, u64), usize> = BTreeMap::new();

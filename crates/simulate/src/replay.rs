@@ -51,7 +51,8 @@ pub struct Outcome {
     pub traffic: Traffic,
     /// Those that move pages while it runs.
     pub copying: Traffic,
-    /// Pages whose home is another than the recorded one; copies are not counted. Where they move while the program runs: moves.
+    /// Pages whose home is another than the recorded one; copies are not counted. Where they move while the program
+    /// runs: moves.
     pub moved: u64,
     /// Copies beyond one home for each page.
     pub copies: u64,
@@ -78,8 +79,8 @@ pub fn replay(
     let node_then = |moment: &Moment| placed(moment.thread, moment.node);
     let toucher_of = |page: &PageUse| {
         let toucher = page.toucher?;
-        // Of one without another access, or that a filter leaves out, nothing is known but its touch. Without that it is on the page's
-        // recorded home: that is what first touch means.
+        // Of one without another access, or that a filter leaves out, nothing is known but its touch. Without that it
+        // is on the page's recorded home: that is what first touch means.
         let mut seen = page.users.iter().filter(|user| user.thread == toucher);
         let first = seen.clone().next();
         let then = seen.find(|user| user.node == page.toucher_node).or(first);
@@ -205,7 +206,8 @@ mod tests {
             ("round-robin", 202.0, 202.0, 6, 0),
             ("mixed", 802.0, 202.0, 6, 0),
             ("balance", 802.0, 202.0, 6, 0),
-            // Pages 2 to 7 are read by their user and were written by node 0 before: a copy each; the initial write goes to both.
+            // Pages 2 to 7 are read by their user and were written by node 0 before: a copy each; the initial write
+            // goes to both.
             ("replicate", 808.0, 208.0, 0, 6),
         ] {
             let (outcome, figures) = outcome(policy);

@@ -4,8 +4,8 @@
 //! names take seconds to find, so what was found is kept in `$XDG_CACHE_HOME/numalens`, by default `~/.cache/numalens`,
 //! which only the user may enter:
 //!
-//! - an entry is a small profile with the tables `functions`, `frames` and `waiting_sites`, and the doubts as its notes. It is verified
-//!   as any other is, and looked for anew when it is damaged;
+//! - an entry is a small profile with the tables `functions`, `frames` and `waiting_sites`, and the doubts as its
+//!   notes. It is verified as any other is, and looked for anew when it is damaged;
 //! - its name is a SHA-256 of what the answer depends on: this version, the bytes of the tables that were asked with,
 //!   the options, and for each file that names can come from whether it is there, its size and its time;
 //! - it is written aside and renamed, so that readers may race: each sees a whole entry or none;

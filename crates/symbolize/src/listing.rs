@@ -41,7 +41,8 @@ pub struct Listing {
 /// The function around an address of a module.
 ///
 /// # Errors
-/// Why there is none, in one sentence: the file is gone, is another build, is for another processor; no symbol covers the address.
+/// Why there is none, in one sentence: the file is gone, is another build, is for another processor; no symbol covers
+/// the address.
 pub fn listing(module: &Module, address: u64, options: &Options) -> Result<Listing, String> {
     let path = module.path.as_str();
     let generated = path.starts_with(PERF_MAP);

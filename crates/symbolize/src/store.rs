@@ -10,9 +10,9 @@ use numalens_profile::{Content, Error, Profile};
 use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Names the sites of `profile`, for whoever reads it: the tables `functions` and `frames` are laid over it, and
-/// `objects` when a name in it was a linker's or a block has one in the source, and `phases` when some are named by a place. Nothing is written to the
-/// profile. What an earlier run found is kept (see [`symbolize_rows`]), and what one with the same files found is taken
-/// from `cache`.
+/// `objects` when a name in it was a linker's or a block has one in the source, and `phases` when some are named by a
+/// place. Nothing is written to the profile. What an earlier run found is kept (see [`symbolize_rows`]), and what one
+/// with the same files found is taken from `cache`.
 ///
 /// Names that are not found are no error. Returns why they were not, what concerns most sites first.
 ///

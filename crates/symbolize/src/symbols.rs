@@ -100,7 +100,8 @@ pub(crate) fn look_up(addresses: &[u64], tables: &[&Bytes]) -> Answer {
     answer
 }
 
-/// Where the function at an address begins and ends, by the best symbol that covers it. One without a size ends where the next begins.
+/// Where the function at an address begins and ends, by the best symbol that covers it. One without a size ends where
+/// the next begins.
 pub(crate) fn extent(address: u64, tables: &[&Bytes]) -> Option<Range<u64>> {
     let mut ignored = Answer::default();
     let (mut best, mut next): (Option<Candidate<SharedName>>, u64) = (None, u64::MAX);

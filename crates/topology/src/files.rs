@@ -1,8 +1,9 @@
 //! A machine as files: what its kernel would show of it below `sys` and `proc`.
 //!
-//! For programs that are to see a virtual machine. Of a machine only nodes and CPUs are known, so the rest is invented in the plainest way:
-//! each node with CPUs is a package, each CPU a core of its own; caches are like those of the host's first CPU, those that the
-//! host shares among CPUs are shared by a node's. What has nothing to do with nodes and CPUs are links to the host's files.
+//! For programs that are to see a virtual machine. Of a machine only nodes and CPUs are known, so the rest is invented
+//! in the plainest way: each node with CPUs is a package, each CPU a core of its own; caches are like those of the
+//! host's first CPU, those that the host shares among CPUs are shared by a node's. What has nothing to do with nodes
+//! and CPUs are links to the host's files.
 
 use crate::{CpuSet, Machine, Node, REMOTE_DISTANCE};
 use std::collections::HashMap;
@@ -29,8 +30,9 @@ const CPU_FIELDS: [&str; 7] =
 const FIRST_TIER: u32 = 4;
 
 impl Machine {
-    /// Writes `sys`, `proc` and the files `cpuset.cpus` and `cpuset.mems` (of a group of processes that may use all of the machine) into the
-    /// folder `root`. `host` is the root of the host's file system. [`Machine::from_sysfs`] reads the same nodes from it.
+    /// Writes `sys`, `proc` and the files `cpuset.cpus` and `cpuset.mems` (of a group of processes that may use all of
+    /// the machine) into the folder `root`. `host` is the root of the host's file system. [`Machine::from_sysfs`] reads
+    /// the same nodes from it.
     ///
     /// # Errors
     /// When a file cannot be written. What the host does not show is left out.
@@ -198,9 +200,10 @@ impl Machine {
         text
     }
 
-    /// For each node, in the order of [`Machine::nodes`], the indices of those with memory, in the order in which Linux falls back to them
-    /// (`build_zonelists` of `mm/page_alloc.c`): the node itself, then by distance; of equally near ones first those without CPUs, then those
-    /// with higher numbers, and so that not all nodes begin with the same one.
+    /// For each node, in the order of [`Machine::nodes`], the indices of those with memory, in the order in which Linux
+    /// falls back to them (`build_zonelists` of `mm/page_alloc.c`): the node itself, then by distance; of equally near
+    /// ones first those without CPUs, then those with higher numbers, and so that not all nodes begin with the same
+    /// one.
     pub fn fallback_orders(&self) -> Vec<Vec<usize>> {
         let mut load = vec![0u32; self.nodes.len()];
         let with_memory = |index: &usize| self.nodes[*index].memory_bytes > 0;
@@ -333,8 +336,8 @@ fn write(folder: &Path, name: &str, value: &dyn std::fmt::Display) -> io::Result
     fs::write(folder.join(name), format!("{value}\n"))
 }
 
-/// Files of CPUs: there are some forty of each, most of which say what others say. Those are one file with many names, which takes a system call in place
-/// of three and no memory: programs wait for all of them before they start.
+/// Files of CPUs: there are some forty of each, most of which say what others say. Those are one file with many names,
+/// which takes a system call in place of three and no memory: programs wait for all of them before they start.
 #[derive(Default)]
 struct Texts(HashMap<String, PathBuf>);
 

@@ -1,19 +1,20 @@
 //! A machine from the XML of hwloc 2 or 3 (`lstopo machine.xml`).
 //!
-//! hwloc has no "CPUs of a node": a `NUMANode` carries as its cpuset the CPUs that it is *near* to, and memory without CPUs of
-//! its own (MCDRAM, CXL) has the cpuset of the part of the machine that it hangs off. In the kernel every CPU belongs to
-//! exactly one node, so a CPU is given to the nearest node in this sense:
+//! hwloc has no "CPUs of a node": a `NUMANode` carries as its cpuset the CPUs that it is *near* to, and memory without
+//! CPUs of its own (MCDRAM, CXL) has the cpuset of the part of the machine that it hangs off. In the kernel every CPU
+//! belongs to exactly one node, so a CPU is given to the nearest node in this sense:
 //!
 //! ```text
 //! smallest cpuset that has the CPU   a CXL node of the whole machine loses to each socket's memory
-//! no subtype, or DRAM                MCDRAM, HBM, CXL loses to the DRAM beside it (hwloc names the kind of special memory)
+//! no subtype, or DRAM                MCDRAM, HBM, CXL loses to the DRAM beside it (hwloc names the kind of special
+//!                                    memory)
 //! lowest number                      the kernel numbers nodes with CPUs first
 //! ```
 //! Nodes that are left without CPUs are memory-only nodes.
 //!
-//! A file that was written in a cpuset, in a job or with `--restrict` leaves out what could not be used there. Objects keep, as
-//! their *complete* sets, what they have on the machine, so CPUs are shared out by these, and a node then has those of its share
-//! that could be used:
+//! A file that was written in a cpuset, in a job or with `--restrict` leaves out what could not be used there. Objects
+//! keep, as their *complete* sets, what they have on the machine, so CPUs are shared out by these, and a node then has
+//! those of its share that could be used:
 //!
 //! ```text
 //! complete_cpuset, and no cpuset     its CPUs are offline, or not allowed: no usable CPUs, and no memory tier
@@ -22,9 +23,9 @@
 //! a CPU of a node that is not there  the node's memory was not allowed: it has CPUs, and no memory
 //! ```
 //!
-//! Distances are the matrix of the kernel's SLIT, `<distances2>` named `NUMALatency` (unnamed in hwloc 2.0: the one whose kind
-//! says latency). hwloc 3 differs in this: page sizes are an info of the whole file, memory tiers elements of their own
-//! (`<memtier>`, the fastest first). Files of hwloc 1 put nodes into the tree differently and are refused.
+//! Distances are the matrix of the kernel's SLIT, `<distances2>` named `NUMALatency` (unnamed in hwloc 2.0: the one
+//! whose kind says latency). hwloc 3 differs in this: page sizes are an info of the whole file, memory tiers elements
+//! of their own (`<memtier>`, the fastest first). Files of hwloc 1 put nodes into the tree differently and are refused.
 
 use crate::spec::MAX_NODES;
 use crate::sysfs::read_bounded;
@@ -261,7 +262,8 @@ fn page_sizes(root: Element<'_>) -> Result<Vec<u64>, String> {
     sizes.map(|size| size.parse().map_err(|_| format!("the page size `{}` is not a number", clip(size)))).collect()
 }
 
-/// Row i, column j: the distance from the i-th to the j-th node. Nodes that the file only mentions are as far as the farthest.
+/// Row i, column j: the distance from the i-th to the j-th node. Nodes that the file only mentions are as far as the
+/// farthest.
 fn distance_matrix(root: Element<'_>, found: &[Found]) -> Result<Vec<Vec<u32>>, String> {
     let is_latency = |element: &Element<'_>| match element.attribute("name") {
         Some(name) => name == "NUMALatency",

@@ -1,5 +1,5 @@
-//! A machine as XML that hwloc 2 reads (`lstopo -i FILE`), and [`Machine::parse`] as well: nodes, CPUs, memory, tiers, distances. Caches and devices are not
-//! known here.
+//! A machine as XML that hwloc 2 reads (`lstopo -i FILE`), and [`Machine::parse`] as well: nodes, CPUs, memory, tiers,
+//! distances. Caches and devices are not known here.
 
 use crate::{CpuSet, Machine, Node};
 use std::fmt::Write;

@@ -1,9 +1,9 @@
 //! Nodes, CPUs, distances, memory tiers: of this host, of a file, of an invented machine.
 //!
-//! A [`Machine`] is a value: reading and writing it does the only I/O of this crate ([`Machine::host`], [`Machine::parse`] on a file,
-//! [`Machine::write_files`]),
-//! every question afterwards is pure. Virtual machines (`4x8`, presets, hwloc files) answer the same questions, with
-//! [`ThreadPlacement`] and [`PagePolicy`] in the role of the operating system.
+//! A [`Machine`] is a value: reading and writing it does the only I/O of this crate ([`Machine::host`],
+//! [`Machine::parse`] on a file, [`Machine::write_files`]), every question afterwards is pure. Virtual machines (`4x8`,
+//! presets, hwloc files) answer the same questions, with [`ThreadPlacement`] and [`PagePolicy`] in the role of the
+//! operating system.
 
 mod cpuset;
 mod error;

@@ -24,9 +24,9 @@ pub enum Locality {
 }
 
 impl Machine {
-    /// Classifies an access by a thread on `thread` (`None`: unpinned) to a page homed on `home` (`None`: it has no home:
-    /// the shared zero page, gone before it could be asked for). `placed_by_pinned` says whether the page's first toucher
-    /// was pinned, or the page was bound or moved to a node explicitly.
+    /// Classifies an access by a thread on `thread` (`None`: unpinned) to a page homed on `home` (`None`: it has no
+    /// home: the shared zero page, gone before it could be asked for). `placed_by_pinned` says whether the page's first
+    /// toucher was pinned, or the page was bound or moved to a node explicitly.
     ///
     /// The home's kind is tested first: pages on nodes without CPUs are in a memory tier class whoever placed them.
     pub fn locality(&self, thread: Option<NodeId>, home: Option<NodeId>, placed_by_pinned: bool) -> Locality {

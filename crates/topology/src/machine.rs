@@ -14,8 +14,8 @@ pub struct Node {
     pub id: NodeId,
     /// The online CPUs of the node. Empty for memory-only nodes (HBM, CXL, PMEM).
     pub cpus: CpuSet,
-    /// Whether the node has CPUs of which none is in `cpus`: all are offline, or not allowed where the machine was described. Its memory
-    /// is that of a node with CPUs, and no memory tier of its own.
+    /// Whether the node has CPUs of which none is in `cpus`: all are offline, or not allowed where the machine was
+    /// described. Its memory is that of a node with CPUs, and no memory tier of its own.
     pub only_unusable_cpus: bool,
     /// Memory in bytes; 0 for nodes without memory.
     pub memory_bytes: u64,
@@ -96,7 +96,8 @@ impl Machine {
         self.node(node).is_some_and(|node| !node.cpus.is_empty())
     }
 
-    /// Whether the machine has that node and the node has memory and no CPUs: HBM, CXL, PMEM. A node whose CPUs cannot be used is none.
+    /// Whether the machine has that node and the node has memory and no CPUs: HBM, CXL, PMEM. A node whose CPUs cannot
+    /// be used is none.
     pub fn is_memory_only(&self, node: NodeId) -> bool {
         self.node(node).is_some_and(Node::is_memory_only)
     }
@@ -119,8 +120,9 @@ impl Machine {
         memory_only().filter(|&node| self.distance(from, node) == least).collect()
     }
 
-    /// Whether a node is memory without CPUs that is slower than that of a node with CPUs: the kernel ranks it so, or ranks both alike
-    /// (as it does where the firmware says nothing else), while the CPUs are nearer to their own and no bandwidth speaks for it.
+    /// Whether a node is memory without CPUs that is slower than that of a node with CPUs: the kernel ranks it so, or
+    /// ranks both alike (as it does where the firmware says nothing else), while the CPUs are nearer to their own and
+    /// no bandwidth speaks for it.
     pub fn is_slower_memory(&self, node: NodeId) -> bool {
         let Some(slow) = self.node(node).filter(|_| self.is_memory_only(node)) else { return false };
         let mut fast = self.nodes_with_memory().filter(|fast| !fast.cpus.is_empty());

@@ -42,8 +42,8 @@ impl PagePolicy {
 
     /// The home of a page (by number, address / page size) first touched by a thread running on `toucher`.
     ///
-    /// Where the policy's own answer has no memory (a node of CPUs only), the nearest node that has some takes the page,
-    /// as in the kernel's zone lists.
+    /// Where the policy's own answer has no memory (a node of CPUs only), the nearest node that has some takes the
+    /// page, as in the kernel's zone lists.
     pub fn home(self, machine: &Machine, page: u64, toucher: NodeId) -> NodeId {
         let nth = |draw: u64| match machine.nodes_with_memory().count() as u64 {
             0 => None,
@@ -59,7 +59,8 @@ impl PagePolicy {
     }
 }
 
-/// The finalizer of SplitMix64: every bit of the result depends on every bit of `x`. Chance that is the same every time.
+/// The finalizer of SplitMix64: every bit of the result depends on every bit of `x`. Chance that is the same every
+/// time.
 pub fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

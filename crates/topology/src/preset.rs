@@ -19,8 +19,8 @@ type Row = (&'static str, u64, u32, &'static [u32]);
 const HUGE_PAGE_SIZES: [u64; 2] = [2 << 20, 1 << 30];
 
 static TABLE: [Preset; 6] = [
-    // MacGregor, Trinder, Loidl: Improving GHC Haskell NUMA Profiling, FHPNC 2021: distances from figure 2, 64 cores and
-    // 8 GB in each of 8 regions from section 3.2.
+    // MacGregor, Trinder, Loidl: Improving GHC Haskell NUMA Profiling, FHPNC 2021: distances from figure 2, 64 cores
+    // and 8 GB in each of 8 regions from section 3.2.
     Preset {
         name: "togian",
         description: "AMD Opteron 6366 HE, 4 sockets: 8 nodes x 8 CPUs at distances 10, 16, 22",
@@ -35,9 +35,9 @@ static TABLE: [Preset; 6] = [
             ("56-63", 8, 0, &[22, 16, 16, 22, 22, 16, 16, 10]),
         ],
     },
-    // Mariano, Diener, Bischof, Navaux: Analyzing and Improving Memory Access Patterns of Large Irregular Applications on
-    // NUMA Machines, table I: 4 x Xeon X7550, 8 cores,
-    // 2-way SMT, 128 GB, NUMA factor 1.5. The second thread of core c is c + 32, as Linux numbers them.
+    // Mariano, Diener, Bischof, Navaux: Analyzing and Improving Memory Access Patterns of Large Irregular Applications
+    // on NUMA Machines, table I: 4 x Xeon X7550, 8 cores, 2-way SMT, 128 GB, NUMA factor 1.5. The second thread of core
+    // c is c + 32, as Linux numbers them.
     Preset {
         name: "xeon64",
         description: "Intel Xeon X7550, 4 sockets: 4 nodes x 16 CPUs, NUMA factor 1.5",
@@ -48,9 +48,10 @@ static TABLE: [Preset; 6] = [
             ("24-31,56-63", 32, 0, &[15, 15, 15, 10]),
         ],
     },
-    // Kumar, Saxena: An Analysis of Shared Library Performance on NUMA Architectures, section 3: 4 x Opteron 8431, node i has cores i, i+4, ...;
-    // figure 4: node 1 horizontal, 2 vertical, 3 diagonal to node 0; measured 614 ticks at home, 932 and 928 to adjacent
-    // nodes, 1240 along the diagonal: 1.5 and 2 times. The paper does not give the memory; 8 GiB a node is assumed.
+    // Kumar, Saxena: An Analysis of Shared Library Performance on NUMA Architectures, section 3: 4 x Opteron 8431, node
+    // i has cores i, i+4, ...; figure 4: node 1 horizontal, 2 vertical, 3 diagonal to node 0; measured 614 ticks at
+    // home, 932 and 928 to adjacent nodes, 1240 along the diagonal: 1.5 and 2 times. The paper does not give the
+    // memory; 8 GiB a node is assumed.
     Preset {
         name: "opteron24",
         description: "AMD Opteron 8431, 4 sockets in a square: 4 nodes x 6 CPUs, sides 15, diagonals 20",
@@ -62,9 +63,9 @@ static TABLE: [Preset; 6] = [
         ],
     },
     // Intel Xeon Phi 7250 in SNC-4 cluster mode and flat memory mode, as `numactl --hardware` prints it: 68 cores x 4
-    // threads in quarters of 18, 18, 16 and 16 cores; each quarter has 24 GiB of DDR4 and, as a node without CPUs, 4 GiB of
-    // MCDRAM. The firmware gives MCDRAM the greater distances so that it is not used by default, although it has several
-    // times the bandwidth: the tiers say what it is.
+    // threads in quarters of 18, 18, 16 and 16 cores; each quarter has 24 GiB of DDR4 and, as a node without CPUs, 4
+    // GiB of MCDRAM. The firmware gives MCDRAM the greater distances so that it is not used by default, although it has
+    // several times the bandwidth: the tiers say what it is.
     Preset {
         name: "knl-snc4-flat",
         description: "Intel Xeon Phi 7250, SNC-4, flat: 4 nodes with CPUs (272 in all), 4 MCDRAM nodes without",
@@ -79,8 +80,8 @@ static TABLE: [Preset; 6] = [
             ("", 4, 0, &[41, 41, 41, 31, 41, 41, 41, 10]),
         ],
     },
-    // Two AMD EPYC 7742 with four nodes per socket (NPS4), as `numactl --hardware` prints it: 12 within a socket, 32 across;
-    // the second thread of core c is c + 128. 512 GiB in all.
+    // Two AMD EPYC 7742 with four nodes per socket (NPS4), as `numactl --hardware` prints it: 12 within a socket, 32
+    // across; the second thread of core c is c + 128. 512 GiB in all.
     Preset {
         name: "epyc-nps4",
         description: "AMD EPYC 7742, 2 sockets, NPS4: 8 nodes x 32 CPUs, 12 within a socket, 32 across",
@@ -96,8 +97,9 @@ static TABLE: [Preset; 6] = [
         ],
     },
     // Two sockets of a Xeon and a CXL type 3 expander at the first, a node without CPUs in the slower tier, with the
-    // distances that such machines print (stevescargall.com, "How to map a CXL endpoint to a CPU socket", 2022): 21 between
-    // sockets, 14 from the expander's own socket, 24 from the other. Counts of CPUs and memory are round numbers.
+    // distances that such machines print (stevescargall.com, "How to map a CXL endpoint to a CPU socket", 2022): 21
+    // between sockets, 14 from the expander's own socket, 24 from the other. Counts of CPUs and memory are round
+    // numbers.
     Preset {
         name: "cxl2",
         description: "2 nodes x 16 CPUs, and a CXL memory expander at the first as a node without CPUs",

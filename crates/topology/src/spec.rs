@@ -41,8 +41,8 @@ impl Machine {
         Err(TopologyError::Spec { spec: spec.to_owned(), reason })
     }
 
-    /// The machine that a recording uses when nothing else is asked for: the host when several of its nodes have memory,
-    /// else the virtual machine of [`Machine::default_virtual`], because nothing is remote on one node.
+    /// The machine that a recording uses when nothing else is asked for: the host when several of its nodes have
+    /// memory, else the virtual machine of [`Machine::default_virtual`], because nothing is remote on one node.
     pub fn default_for(host: &Machine) -> Machine {
         match host.nodes_with_memory().count() {
             0 | 1 => Machine::default_virtual(host),
@@ -50,8 +50,8 @@ impl Machine {
         }
     }
 
-    /// The machine that a recording on a host with one node uses: 4 nodes that share out as many CPUs as the host has, at
-    /// least one each, so that programs start about as many threads as ever.
+    /// The machine that a recording on a host with one node uses: 4 nodes that share out as many CPUs as the host has,
+    /// at least one each, so that programs start about as many threads as ever.
     pub fn default_virtual(host: &Machine) -> Machine {
         let cpus = host.cpus().len();
         let shares = shares(cpus.max(4), 4);

@@ -1,13 +1,13 @@
 //! The machine of a running kernel, from the files of sysfs.
 //!
 //! What the kernel promises, and what this reader makes of it:
-//! - `sys/devices/system/node/online` lists the nodes; ids may have holes. Without that folder the kernel knows no NUMA, and
-//!   the machine is one node with all online CPUs and all memory.
-//! - `nodeN/cpulist` lists the node's CPUs; those that `cpu/online` does not list are left out (containers may show fewer). CPUs that are
-//!   offline are not in the list, but stay as links `nodeN/cpuM`: a memory-only node has neither.
+//! - `sys/devices/system/node/online` lists the nodes; ids may have holes. Without that folder the kernel knows no
+//!   NUMA, and the machine is one node with all online CPUs and all memory.
+//! - `nodeN/cpulist` lists the node's CPUs; those that `cpu/online` does not list are left out (containers may show
+//!   fewer). CPUs that are offline are not in the list, but stay as links `nodeN/cpuM`: a memory-only node has neither.
 //! - `nodeN/distance` has one number per *online* node, in order. Older kernels and some containers lack the file.
-//! - `memory_tiering/memory_tierT/nodelist` groups nodes with memory; T grows with the abstract distance, so order is rank.
-//!   Kernels before 6.1 lack it: then nodes without CPUs are one tier slower than those with.
+//! - `memory_tiering/memory_tierT/nodelist` groups nodes with memory; T grows with the abstract distance, so order is
+//!   rank. Kernels before 6.1 lack it: then nodes without CPUs are one tier slower than those with.
 
 use crate::spec::{MAX_NODES, distances};
 use crate::{CpuSet, Machine, Node, NodeId, TopologyError};
@@ -24,8 +24,8 @@ impl Machine {
         Machine::from_sysfs(Path::new("/"))
     }
 
-    /// The machine that the kernel of a file tree describes; `root` is the folder that holds `sys` and `proc`, `/` for the
-    /// running kernel.
+    /// The machine that the kernel of a file tree describes; `root` is the folder that holds `sys` and `proc`, `/` for
+    /// the running kernel.
     ///
     /// # Errors
     /// When a file of sysfs cannot be read or does not say what it must, naming the file.
@@ -62,7 +62,8 @@ fn read_nodes(root: &Path, folder: &Path, ids: &CpuSet, online: Option<&CpuSet>)
             distances: listed.unwrap_or_else(|| distances(index, count)),
             tier: 0,
             huge_page_sizes: huge_page_sizes(&node.join("hugepages"))?,
-            // HMAT's figures for the nearest initiators: nanoseconds and MB/s. Zero means that the firmware said nothing.
+            // HMAT's figures for the nearest initiators: nanoseconds and MB/s. Zero means that the firmware said
+            // nothing.
             latency_ns: access(&node, "read_latency")?,
             bandwidth: access(&node, "read_bandwidth")?.map(|mb_per_s| mb_per_s * 1e6),
         });
@@ -96,8 +97,8 @@ fn has_cpu_links(node: &Path) -> Result<bool, TopologyError> {
     Ok(entries(node)?.iter().any(|(name, _)| is_cpu(name)))
 }
 
-/// Ranks the tiers that have nodes, fastest 0. A node in no tier (without memory, or a kernel without tiers) is of tier 0 when
-/// it has CPUs, usable or not, else one slower than the slowest node with CPUs.
+/// Ranks the tiers that have nodes, fastest 0. A node in no tier (without memory, or a kernel without tiers) is of tier
+/// 0 when it has CPUs, usable or not, else one slower than the slowest node with CPUs.
 fn set_tiers(folder: &Path, nodes: &mut [Node]) -> Result<(), TopologyError> {
     let mut tiers: Vec<(u64, CpuSet)> = Vec::new();
     for (name, path) in entries(folder)? {

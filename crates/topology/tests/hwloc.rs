@@ -1,5 +1,6 @@
 //! Machines from files of lstopo 2.9: `one-node.xml` from a small virtual machine, `synthetic.xml` from
-//! `--input "node:4 core:4 pu:1"`, `cxl.xml` and `knl.xml` from `--input` of a sysfs tree with those nodes and distances.
+//! `--input "node:4 core:4 pu:1"`, `cxl.xml` and `knl.xml` from `--input` of a sysfs tree with those nodes and
+//! distances.
 
 use numalens_topology::{Machine, NodeId, TopologyError};
 use std::path::PathBuf;
@@ -184,7 +185,8 @@ fn kinds(machine: &Machine) -> Vec<String> {
     machine.nodes.iter().map(kind).collect()
 }
 
-/// A job may use the first two of four nodes' CPUs, and all memory. The others are no memory tiers: accesses there are remote.
+/// A job may use the first two of four nodes' CPUs, and all memory. The others are no memory tiers: accesses there are
+/// remote.
 #[test]
 fn nodes_without_allowed_cpus_are_no_tiers() {
     let objects =
@@ -202,7 +204,8 @@ fn nor_are_those_that_were_restricted_away() {
     assert_eq!(kinds(&m), ["0: [0-1] t0", "1: [] t0 unusable"]);
 }
 
-/// The kernel lists no offline CPU under its node: those of the machine that are of no node are of the node that has none.
+/// The kernel lists no offline CPU under its node: those of the machine that are of no node are of the node that has
+/// none.
 #[test]
 fn nor_are_those_whose_cpus_are_offline() {
     let bare = r#"<object type="NUMANode" os_index="1" cpuset="0x0" complete_cpuset="0x0" local_memory="1073741824"/>"#;

@@ -1,7 +1,8 @@
-//! Callgrind's format, for kcachegrind and callgrind_annotate: costs by function and line, and calls between functions with what they cost.
+//! Callgrind's format, for kcachegrind and callgrind_annotate: costs by function and line, and calls between functions
+//! with what they cost.
 //!
-//! Only what has a call stack has calls: samples and first touches. How often a function was called nobody has counted, so `calls=` has the number
-//! of paths that were seen there.
+//! Only what has a call stack has calls: samples and first touches. How often a function was called nobody has counted,
+//! so `calls=` has the number of paths that were seen there.
 
 use numalens_analyze::paths::{self, COSTS, CallPaths, Costs, Place};
 use numalens_analyze::report::Location;
@@ -133,8 +134,8 @@ fn write(paths: &CallPaths, functions: &BTreeMap<Function, Body>, total: &Costs)
     text
 }
 
-/// Names of functions as readers can tell them apart, which is by file and name: where several modules have one of a name in a file, those after
-/// the first get their module's name.
+/// Names of functions as readers can tell them apart, which is by file and name: where several modules have one of a
+/// name in a file, those after the first get their module's name.
 fn distinct(functions: &BTreeMap<Function, Body>) -> BTreeMap<&Function, String> {
     let mut first: FxHashMap<(&str, &str), &str> = FxHashMap::default();
     let name = |function: &'_ Function, first: &str| match function.0 == first {

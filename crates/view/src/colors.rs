@@ -1,6 +1,6 @@
 //! One scale of colours for terminals and pages: blue is local, orange remote, grey what has no distance; the more, the
-//! stronger; below a hundredth nothing is filled. The hues are of Okabe and Ito's set, which people of any colour vision
-//! tell apart. `html/style.css` and `ui/src/lib/colors.ts` have the same.
+//! stronger; below a hundredth nothing is filled. The hues are of Okabe and Ito's set, which people of any colour
+//! vision tell apart. `html/style.css` and `ui/src/lib/colors.ts` have the same.
 
 /// What a figure is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

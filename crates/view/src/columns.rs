@@ -1,7 +1,8 @@
-//! Reports as JSON by columns: the document of [`json`](crate::json), whose tables stand under `tables` as lists of values instead of lists of objects.
+//! Reports as JSON by columns: the document of [`json`](crate::json), whose tables stand under `tables` as lists of
+//! values instead of lists of objects.
 //!
-//! A table of 100,000 rows repeats its names and most of its words 100,000 times: by columns it takes a tenth of the space, and as much of the time to
-//! write and to read. A column is one of
+//! A table of 100,000 rows repeats its names and most of its words 100,000 times: by columns it takes a tenth of the
+//! space, and as much of the time to write and to read. A column is one of
 //!
 //! ```text
 //! {"all": VALUE}                     the same in every row
@@ -9,8 +10,8 @@
 //! {"words": [TEXT, ...], "at": [n]}  texts by number; null: none
 //! ```
 //!
-//! under the dotted name that the value has in a row's object: `classes.local`, `intervals.share`. A reader that puts them together again has the rows
-//! of [`json`](crate::json) (`ui/src/lib/rows.ts` is one).
+//! under the dotted name that the value has in a row's object: `classes.local`, `intervals.share`. A reader that puts
+//! them together again has the rows of [`json`](crate::json) (`ui/src/lib/rows.ts` is one).
 
 use crate::json;
 use numalens_analyze::report::{Column, Location, Report, Shape, Shown, Table, Value};

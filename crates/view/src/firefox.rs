@@ -1,7 +1,7 @@
 //! The Firefox Profiler's format (profiler.firefox.com): every thread over time, accesses coloured by class.
 //!
-//! A path is a sample whose weight is its accesses; where all of them would be more than a weight can hold, it is thousands of them, and so on, and
-//! the profile's name says so.
+//! A path is a sample whose weight is its accesses; where all of them would be more than a weight can hold, it is
+//! thousands of them, and so on, and the profile's name says so.
 
 use fxprof_processed_profile::{
     CategoryColor, CpuDelta, Frame, FrameFlags, FrameInfo, Profile, ReferenceTimestamp, SamplingInterval, Timestamp,

@@ -1,5 +1,6 @@
-//! Reports for people and programs: [`text`] for terminals, [`html`] pages, [`json`] (and by [`columns`]), [`csv`]. The only place that formats figures. And call paths in
-//! the form of other programs: [`callgrind`], [`pprof`], [`firefox`].
+//! Reports for people and programs: [`text`] for terminals, [`html`] pages, [`json`] (and by [`columns`]), [`csv`]. The
+//! only place that formats figures. And call paths in the form of other programs: [`callgrind`], [`pprof`],
+//! [`firefox`].
 
 pub mod callgrind;
 mod colors;

@@ -1,7 +1,8 @@
 //! The profile of pprof: `google/pprof/proto/profile.proto`, not compressed, which its readers take as well.
 //!
-//! Its seven messages are written by hand: [`Message`] is all of protobuf that they need, while a library that derives them brings ten crates, and
-//! with them another build of all that shares their procedural macros. The format never changes, and `go tool pprof` reads what is written in a test.
+//! Its seven messages are written by hand: [`Message`] is all of protobuf that they need, while a library that derives
+//! them brings ten crates, and with them another build of all that shares their procedural macros. The format never
+//! changes, and `go tool pprof` reads what is written in a test.
 
 use numalens_analyze::paths::{COSTS, CallPaths, Place};
 use rustc_hash::FxHashMap;
@@ -63,7 +64,8 @@ struct Builder {
     mappings: FxHashMap<String, u64>,
 }
 
-/// The document: every class of accesses and both kinds of first touches are a type of sample; remote accesses are the one shown first.
+/// The document: every class of accesses and both kinds of first touches are a type of sample; remote accesses are the
+/// one shown first.
 pub fn document(paths: &CallPaths) -> Vec<u8> {
     let mut builder = Builder::default();
     builder.string("");
@@ -150,7 +152,8 @@ impl Builder {
         }
         let id = self.mappings.len() as u64 + 1;
         let file = self.string(module);
-        // With names in place (the last four: functions, files, lines, inlined calls) nobody looks them up in the file, which may be another one by now.
+        // With names in place (the last four: functions, files, lines, inlined calls) nobody looks them up in the file,
+        // which may be another one by now.
         let mapping = Message::default().number(1, id).number(2, id * PART).number(3, (id + 1) * PART).number(5, file);
         self.add(3, &(7..=10).fold(mapping, |mapping, field| mapping.number(field, 1)));
         self.mappings.insert(module.to_owned(), id);

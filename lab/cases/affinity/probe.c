@@ -16,7 +16,8 @@ static void read_all(int slot)
     tg_accessed(array, slot, 0, tg.bytes, (double)tg.rounds * (double)count, 0, tg_seconds() - start, "moving");
 }
 
-/* A line of its own: a thread that moves between emulated CPUs loses clock interrupts, so its share is not comparable. */
+/* A line of its own: a thread that moves between emulated CPUs loses clock interrupts, so its share is not
+ * comparable. */
 static void read_all_unbound(int slot)
 {
     double start = tg_seconds();

@@ -1,4 +1,5 @@
-/* One thread on node 0 reads an array that lies there; then half of it is moved to another node and it is read again. */
+/* One thread on node 0 reads an array that lies there; then half of it is moved to another node and it is read
+ * again. */
 #include "target.h"
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
-/* The main thread, on node 0, touches an array; a thread on node 1 reads and writes it for so long that the kernel looks
- * who uses it (by taking its mappings away for a moment, so that it faults again) and moves it there. */
+/* The main thread, on node 0, touches an array; a thread on node 1 reads and writes it for so long that the kernel
+ * looks who uses it (by taking its mappings away for a moment, so that it faults again) and moves it there. */
 #include "target.h"
 
 static uint64_t *data;

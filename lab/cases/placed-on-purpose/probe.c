@@ -1,4 +1,5 @@
-/* A thread that may run anywhere touches two arrays: one is bound to a node beforehand, the other moved to it afterwards. */
+/* A thread that may run anywhere touches two arrays: one is bound to a node beforehand, the other moved to it
+ * afterwards. */
 #include "target.h"
 
 static uint64_t total;

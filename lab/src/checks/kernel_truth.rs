@@ -1,5 +1,5 @@
-//! The targets' truth against the kernel's other accounts of the same pages: before it is used to judge a recording, the
-//! oracle itself is put to the test.
+//! The targets' truth against the kernel's other accounts of the same pages: before it is used to judge a recording,
+//! the oracle itself is put to the test.
 
 use super::Context;
 use miette::{IntoDiagnostic, Result, WrapErr};

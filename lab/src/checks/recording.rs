@@ -217,8 +217,8 @@ impl Seen {
         })
     }
 
-    /// The accesses that touch pages first, of which there are as many to each page, by the homes of the pages. A page that the line
-    /// shares with others counts as much as it holds of the array.
+    /// The accesses that touch pages first, of which there are as many to each page, by the homes of the pages. A page
+    /// that the line shares with others counts as much as it holds of the array.
     fn placing_accesses(&self, truths: &[Truth], tag: &str, line: u32) -> Vec<String> {
         let mut bytes: BTreeMap<Option<u16>, u64> = BTreeMap::new();
         for truth in truths {

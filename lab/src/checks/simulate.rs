@@ -1,10 +1,11 @@
-//! `simulate` against the kernel: what it predicts from a recording under one policy, and what recordings of the same program count
-//! under others, placed by the kernel itself.
+//! `simulate` against the kernel: what it predicts from a recording under one policy, and what recordings of the same
+//! program count under others, placed by the kernel itself.
 //!
-//! The case leaves `TARGET.POLICY.numalens` of several targets and policies. Every prediction is compared thread by thread and node
-//! by node: they must agree within [`TOLERANCE`] of all accesses. Which page of an array is on which node is not compared for
-//! `interleave`: where the kernel begins depends on what the process allocated before, so only an array of many pages is spread
-//! alike. Pages that no policy moves (of files that were in memory before) stay below the tolerance.
+//! The case leaves `TARGET.POLICY.numalens` of several targets and policies. Every prediction is compared thread by
+//! thread and node by node: they must agree within [`TOLERANCE`] of all accesses. Which page of an array is on which
+//! node is not compared for `interleave`: where the kernel begins depends on what the process allocated before, so only
+//! an array of many pages is spread alike. Pages that no policy moves (of files that were in memory before) stay below
+//! the tolerance.
 
 use super::Context;
 use miette::{IntoDiagnostic, Result, WrapErr, bail, miette};

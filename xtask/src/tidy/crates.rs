@@ -3,8 +3,9 @@
 use super::{Complaint, File, Tree};
 use toml::{Table, Value};
 
-/// Which crates of the workspace a crate may use. Data flows one way: collect -> profile -> symbolize -> analyze -> view; the
-/// two halves meet in the profile, so nothing to the right of it may name `event`, `aggregate`, `isa` or `collect`.
+/// Which crates of the workspace a crate may use. Data flows one way: collect -> profile -> symbolize -> analyze ->
+/// view; the two halves meet in the profile, so nothing to the right of it may name `event`, `aggregate`, `isa` or
+/// `collect`.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("numalens-topology", &[]),
     ("numalens-event", &[]),
@@ -121,7 +122,8 @@ pub fn dependencies_flow_one_way(tree: &Tree) -> Vec<Complaint> {
     complaints
 }
 
-/// Every crate inherits the workspace's lints, of which `undocumented_unsafe_blocks` wants a SAFETY comment at each `unsafe`.
+/// Every crate inherits the workspace's lints, of which `undocumented_unsafe_blocks` wants a SAFETY comment at each
+/// `unsafe`.
 pub fn lints_are_inherited(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     if let Some(root) = tree.get("Cargo.toml") {

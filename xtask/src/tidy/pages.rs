@@ -31,7 +31,8 @@ pub fn lines_are_narrow(tree: &Tree) -> Vec<Complaint> {
     complaints
 }
 
-/// What was measured on some day stands in one page, and in `bench/`: elsewhere nobody would find it to bring it up to date.
+/// What was measured on some day stands in one page, and in `bench/`: elsewhere nobody would find it to bring it up to
+/// date.
 pub fn dates_stand_beside_measurements(tree: &Tree) -> Vec<Complaint> {
     let mut complaints = Vec::new();
     for page in pages(tree).filter(|page| page.path != MEASUREMENTS) {

@@ -10,8 +10,8 @@ const IO_MODULES: [&str; 6] = ["fs", "net", "process", "os", "env", "io"];
 const IO_NAMES: [&str; 8] =
     ["libc::", "nix::", "rustix::", "println!", "eprintln!", "print!", "eprint!", "include_bytes!"];
 
-/// `isa`, `translator`, `aggregate`, `simulate` and `analyze` neither read nor write anything but their arguments, so they cannot fail for
-/// reasons outside of them. Their tests in `tests/` may.
+/// `isa`, `translator`, `aggregate`, `simulate` and `analyze` neither read nor write anything but their arguments, so
+/// they cannot fail for reasons outside of them. Their tests in `tests/` may.
 pub fn pure_crates_do_no_io(tree: &Tree) -> Vec<Complaint> {
     let is_pure = |path: &str| PURE.iter().any(|name| path.starts_with(&format!("crates/{name}/src/")));
     let mut complaints = Vec::new();
@@ -72,7 +72,8 @@ pub fn nothing_is_unfinished(tree: &Tree) -> Vec<Complaint> {
     complaints
 }
 
-/// Files whose text is not this project's to change: recorded inputs and expected outputs of tests, licenses, what tools made.
+/// Files whose text is not this project's to change: recorded inputs and expected outputs of tests, licenses, what
+/// tools made.
 pub fn is_given(path: &str) -> bool {
     path.contains("/tests/data/")
         || path.contains("/tests/fixtures/")
@@ -82,32 +83,51 @@ pub fn is_given(path: &str) -> bool {
         || path.starts_with("LICENSE")
 }
 
-/// The text with comments and the insides of string literals blanked, byte for byte, so that positions stay.
+/// What a piece of a source is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Piece {
+    Code,
+    Comment,
+    Literal,
+}
+
+/// The code, comments and insides of string literals blanked.
 fn code_of(text: &str) -> String {
-    let mut code = String::with_capacity(text.len());
-    let mut rest = text;
+    only(Piece::Code, text)
+}
+
+/// The comments, all else blanked.
+pub fn comments_of(text: &str) -> String {
+    only(Piece::Comment, text)
+}
+
+/// The text with all else blanked, byte for byte, so that positions stay.
+fn only(wanted: Piece, text: &str) -> String {
+    let mut found = String::with_capacity(text.len());
+    let (mut rest, mut before) = (text, ' ');
     while let Some(first) = rest.chars().next() {
-        let (length, is_code) = match first {
-            '/' if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), false),
-            '/' if rest.starts_with("/*") => (rest.find("*/").map_or(rest.len(), |end| end + 2), false),
-            '"' => (string_length(rest), false),
-            'r' if raw_string_length(rest).is_some() && !code.ends_with(|c: char| c.is_alphanumeric() || c == '_') => {
-                (raw_string_length(rest).unwrap_or(1), false)
+        let (length, piece) = match first {
+            '/' if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), Piece::Comment),
+            '/' if rest.starts_with("/*") => (rest.find("*/").map_or(rest.len(), |end| end + 2), Piece::Comment),
+            '"' => (string_length(rest), Piece::Literal),
+            'r' if raw_string_length(rest).is_some() && !(before.is_alphanumeric() || before == '_') => {
+                (raw_string_length(rest).unwrap_or(1), Piece::Literal)
             }
             // A quote or a backslash as a character must not open a string.
-            '\'' if rest.starts_with("'\"'") => (3, false),
+            '\'' if rest.starts_with("'\"'") => (3, Piece::Literal),
             '\'' if rest.starts_with("'\\") => {
-                (rest[2..].find('\'').map_or(2, |end| end + 3).max(4).min(rest.len()), false)
+                (rest[2..].find('\'').map_or(2, |end| end + 3).max(4).min(rest.len()), Piece::Literal)
             }
-            other => (other.len_utf8(), true),
+            other => (other.len_utf8(), Piece::Code),
         };
-        match is_code {
-            true => code.push_str(&rest[..length]),
-            false => code.extend(rest[..length].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' })),
+        match piece == wanted {
+            true => found.push_str(&rest[..length]),
+            false => found.extend(rest[..length].bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' })),
         }
+        before = if piece == Piece::Code { first } else { ' ' };
         rest = &rest[length..];
     }
-    code
+    found
 }
 
 /// Of the literal that `text` opens with, both quotes included.

@@ -1,5 +1,8 @@
 //! The files that rules look at.
 
+use super::commits::{self, Commit};
+use super::syntax::{self, Crate};
+use std::cell::OnceCell;
 use std::path::Path;
 use std::process::Command;
 
@@ -22,8 +25,13 @@ impl File {
 }
 
 /// The text files of the repository.
+#[derive(Default)]
 pub struct Tree {
     pub files: Vec<File>,
+    /// Those that rules look at.
+    pub commits: Vec<Commit>,
+    /// Parsed when a rule first asks.
+    crates: OnceCell<Vec<Crate>>,
 }
 
 impl Tree {
@@ -46,7 +54,12 @@ impl Tree {
                 files.push(File { path: path.to_owned(), text });
             }
         }
-        Ok(Tree { files })
+        Ok(Tree { files, commits: commits::read(root), ..Tree::default() })
+    }
+
+    /// The crates, parsed.
+    pub fn crates(&self) -> &[Crate] {
+        self.crates.get_or_init(|| syntax::crates(self))
     }
 
     pub fn get(&self, path: &str) -> Option<&File> {
@@ -56,7 +69,7 @@ impl Tree {
     #[cfg(test)]
     pub fn of(files: &[(&str, &str)]) -> Tree {
         let file = |&(path, text): &(&str, &str)| File { path: path.to_owned(), text: text.to_owned() };
-        Tree { files: files.iter().map(file).collect() }
+        Tree { files: files.iter().map(file).collect(), ..Tree::default() }
     }
 }
 

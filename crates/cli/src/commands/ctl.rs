@@ -32,8 +32,8 @@ enum What {
         #[arg(value_parser = clap::builder::NonEmptyStringValueParser::new())]
         name: String,
     },
-    /// Record no more, and write the profile: what was recorded goes on running. Under the exact engine, once the command
-    /// itself has ended (`record --wait-all`)
+    /// Record no more, and write the profile: what was recorded goes on running. Under the exact engine, once the
+    /// command itself has ended (`record --wait-all`)
     End,
 }
 

@@ -6,7 +6,8 @@ use numalens_collect::doctor::{self, Check, Diagnosis};
 use serde_json::{Value, json};
 use std::process::ExitCode;
 
-/// Try what a recording needs on this host; for what does not work: the error, the setting and the command that fixes it.
+/// Try what a recording needs on this host; for what does not work: the error, the setting and the command that fixes
+/// it.
 #[derive(clap::Args)]
 #[command(
     after_help = "Examples:\n  numalens doctor\n  numalens doctor --format json\n\nExit status: 0 when programs can be recorded, 1 when not."

@@ -3,7 +3,8 @@
 use super::output;
 use std::process::ExitCode;
 
-/// Print numalens.h, by which a C or C++ program starts and stops the counting, names phases and tells of its own allocator.
+/// Print numalens.h, by which a C or C++ program starts and stops the counting, names phases and tells of its own
+/// allocator.
 #[derive(clap::Args)]
 #[command(
     after_help = "Example:\n  numalens header > numalens.h\n\nThere is nothing to link, and the program runs without numalens as before; the file says how."

@@ -25,7 +25,8 @@ pub struct Args {
     #[arg(long, value_enum)]
     from: Option<Tool>,
 
-    /// The machine that was recorded on: a preset, NODESxCPUS, or a file of `lstopo machine.xml` [default: what the file says of it]
+    /// The machine that was recorded on: a preset, NODESxCPUS, or a file of `lstopo machine.xml` [default: what the
+    /// file says of it]
     #[arg(long, value_name = "MACHINE")]
     machine: Option<String>,
 

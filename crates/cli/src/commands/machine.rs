@@ -1,4 +1,5 @@
-//! `numalens machine`: the machine that a recording would use, the machines that can be named, and how fast this one's memory is.
+//! `numalens machine`: the machine that a recording would use, the machines that can be named, and how fast this one's
+//! memory is.
 
 use super::output;
 use super::tell::tell;
@@ -34,7 +35,8 @@ enum Action {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  numalens machine show --machine cxl2")]
 struct ShowArgs {
-    /// real (this host), default (what record uses), NODESxCPUS such as 4x8, a preset's name, or a file of `lstopo machine.xml`
+    /// real (this host), default (what record uses), NODESxCPUS such as 4x8, a preset's name, or a file of `lstopo
+    /// machine.xml`
     #[arg(long, default_value = "real", value_name = "MACHINE")]
     machine: String,
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -58,7 +60,8 @@ Examples:
   numalens machine measure -o measured.xml
   numalens simulate app-1234.numalens --machine measured.xml      predictions by measured latency")]
 struct MeasureArgs {
-    /// Also write the machine with its measured distances (10 is a node's own memory), as a file for --machine and hwloc
+    /// Also write the machine with its measured distances (10 is a node's own memory), as a file for --machine and
+    /// hwloc
     #[arg(short, long, value_name = "FILE.xml")]
     output: Option<PathBuf>,
     #[arg(long, value_enum, default_value_t = Format::Text)]

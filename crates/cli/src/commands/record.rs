@@ -42,7 +42,8 @@ pub struct Args {
     #[arg(value_name = "COMMAND", trailing_var_arg = true, required_unless_present_any = ["pid", "all"], conflicts_with_all = ["pid", "all"])]
     command: Vec<OsString>,
 
-    /// Where the profile goes; %p is replaced by the pid, %r by the MPI rank, %h by the host [default: COMMAND-PID.numalens]
+    /// Where the profile goes; %p is replaced by the pid, %r by the MPI rank, %h by the host [default:
+    /// COMMAND-PID.numalens]
     #[arg(short, long, value_name = "PATH")]
     output: Option<PathBuf>,
 
@@ -93,7 +94,8 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHETHER", num_args = 0..=1, require_equals = true, default_value = "on", default_missing_value = "on")]
     code: Switch,
 
-    /// Count accesses by cache line too: who shares lines, and whether the same words (exact engine; 30 to 270 times slower)
+    /// Count accesses by cache line too: who shares lines, and whether the same words (exact engine; 30 to 270 times
+    /// slower)
     #[arg(long)]
     lines: bool,
 

@@ -1,5 +1,5 @@
-//! What is said beside a command's document, on standard error. That may be full or closed, which is no reason to end otherwise than without it: so
-//! nothing here fails, as `eprintln!` would.
+//! What is said beside a command's document, on standard error. That may be full or closed, which is no reason to end
+//! otherwise than without it: so nothing here fails, as `eprintln!` would.
 
 use numalens_view::visible;
 use std::fmt::Arguments;

@@ -59,8 +59,8 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts a browser with a page of our own that leads to the address, which has the token: everybody on this host sees arguments of programs, and
-/// nobody else can read the file.
+/// Starts a browser with a page of our own that leads to the address, which has the token: everybody on this host sees
+/// arguments of programs, and nobody else can read the file.
 fn browse(page: &str) -> Option<NamedTempFile> {
     // Where the system has a folder that is the user's alone, there.
     let folder = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|folder| folder.is_dir());

@@ -1,6 +1,5 @@
-/* Children one after the other, then three threads beside main: on a machine of four nodes each has one of them, however
- * many children there were. Children end, execute another program, or
- * do so while they have threads. */
+/* Children one after the other, then three threads beside main: on a machine of four nodes each has one of them,
+ * however many children there were. Children end, execute another program, or do so while they have threads. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/wait.h>

@@ -4,7 +4,8 @@
  *   ended  threads come and go, each with blocks of its own, which lie in the arenas of those that have ended
  *   next   main has a block and frees it; what comes in its place is used by three threads
  *
- * Without mallopt, and with MALLOC_MMAP_THRESHOLD_ below BYTES, all blocks but `next`'s are their threads' in memory too. */
+ * Without mallopt, and with MALLOC_MMAP_THRESHOLD_ below BYTES, all blocks but `next`'s are their threads' in memory
+ * too. */
 #include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>

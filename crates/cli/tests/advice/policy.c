@@ -1,5 +1,5 @@
-/* Each thread touches and uses its own part; a memory policy that main has set takes all of it to node 0. With `default`
- * it sets none. */
+/* Each thread touches and uses its own part; a memory policy that main has set takes all of it to node 0. With
+ * `default` it sets none. */
 #include <linux/mempolicy.h>
 #include <pthread.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Four threads read a table that the main thread has made, each its part of it, or with an argument all of it at random,
- * and wait for each other: in a loop that reads one word, and at a mutex. Most accesses are of the loop. */
+/* Four threads read a table that the main thread has made, each its part of it, or with an argument all of it at
+ * random, and wait for each other: in a loop that reads one word, and at a mutex. Most accesses are of the loop. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Threads that bind themselves, are bound by another, or by the one that they descend from, to CPUs of a machine that the host need not
- * be: there, the calls may fail. Each works on memory of its own. */
+/* Threads that bind themselves, are bound by another, or by the one that they descend from, to CPUs of a machine
+ * that the host need not be: there, the calls may fail. Each works on memory of its own. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

@@ -1,5 +1,5 @@
-/* Probes the processor as old code does: sets the flag for alignment checks, jumps, sets it back; and faults on purpose. In memory
- * that can be written, so that its code is compared whenever it is entered. */
+/* Probes the processor as old code does: sets the flag for alignment checks, jumps, sets it back; and faults on
+ * purpose. In memory that can be written, so that its code is compared whenever it is entered. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>

@@ -31,7 +31,8 @@ fn misses_equal_arithmetic() {
     assert_eq!(report["summary"]["cache_misses"], READ_MISSES + 13);
     assert_eq!(report["threads"][0]["write_misses"], 13);
     assert_eq!(report["meta"]["cache"], serde_json::json!({"bytes": 32768, "ways": 8, "line": 64}));
-    // With lines twice as long half as many miss where neighbours are read; with one set of all lines, each misses once.
+    // With lines twice as long half as many miss where neighbours are read; with one set of all lines, each misses
+    // once.
     let recorded = record(directory.path(), &["--cache", "64k,512,128", "--lines"], &[kernel.to_str().unwrap()]);
     assert_eq!(missed(&recorded.profile), [(128 + 16 + 2, 7); 2]);
     // Without a cache nothing is said of one.

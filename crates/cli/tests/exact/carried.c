@@ -1,4 +1,5 @@
-// Memory that its thread takes along to another node, several times within a time bin: all accesses are local. Then it leaves it there for a while. A child on another node reads it in the end.
+// Memory that its thread takes along to another node, several times within a time bin: all accesses are local. Then it
+// leaves it there for a while. A child on another node reads it in the end.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/mman.h>

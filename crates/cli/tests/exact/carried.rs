@@ -1,9 +1,11 @@
-//! Pages that a program moves have accesses of their own on each node, by page and object as by site, whatever time bins hold.
+//! Pages that a program moves have accesses of their own on each node, by page and object as by site, whatever time
+//! bins hold.
 
 use super::{numalens, program, record};
 use serde_json::Value;
 
-/// As in `carried.c`: bytes, and so the accesses of a pass; passes of the first process, one of which is remote. The child makes one more, remote as well.
+/// As in `carried.c`: bytes, and so the accesses of a pass; passes of the first process, one of which is remote. The
+/// child makes one more, remote as well.
 const PASS: u64 = 64 * 4096;
 const PASSES: u64 = 6 + 2;
 

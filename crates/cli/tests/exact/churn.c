@@ -1,5 +1,6 @@
-/* Maps, touches and unmaps memory all the time. What the recording keeps of pages that are gone is given back: its share of this process's
- * memory, which the kernel tells, comes down to what a short program takes. (Natively there is none.) */
+/* Maps, touches and unmaps memory all the time. What the recording keeps of pages that are gone is given back: its
+ * share of this process's memory, which the kernel tells, comes down to what a short program takes. (Natively there
+ * is none.) */
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>

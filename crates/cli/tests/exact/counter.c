@@ -1,5 +1,6 @@
-/* A program that forbids itself to read the time stamp counter: so do those that want to be replayed. What it reads it with itself then is
- * a signal; allocations, threads and children go on. With an argument it has been executed by itself and has inherited that. */
+/* A program that forbids itself to read the time stamp counter: so do those that want to be replayed. What it reads
+ * it with itself then is a signal; allocations, threads and children go on. With an argument it has been executed by
+ * itself and has inherited that. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
-/* Code that is made all the time, far more than anybody would keep translations of: written over what was there (argument "over"), unmapped again
- * ("unmap"), or kept, all of it ("keep"). Meanwhile one thread sleeps in a system call, and one goes from function to function without end.
- * Says how often the functions were called, and on standard error how many KiB of memory the process has grown by since half of that. */
+/* Code that is made all the time, far more than anybody would keep translations of: written over what was there
+ * (argument "over"), unmapped again ("unmap"), or kept, all of it ("keep"). Meanwhile one thread sleeps in a system
+ * call, and one goes from function to function without end. Says how often the functions were called, and on
+ * standard error how many KiB of memory the process has grown by since half of that. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

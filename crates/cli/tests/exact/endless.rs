@@ -1,4 +1,5 @@
-//! Programs that make code all the time: translations are given up and their memory is used again, while threads go on, and no count is lost.
+//! Programs that make code all the time: translations are given up and their memory is used again, while threads go on,
+//! and no count is lost.
 
 use super::{numalens, program};
 use numalens_profile::Profile;

@@ -1,5 +1,5 @@
-/* Functions that hand a flag over to who called them, as those of SBCL and Erlang do. Threads execute one for a while before anybody wants its
- * flag: what was translated until then is given up while they are in it. */
+/* Functions that hand a flag over to who called them, as those of SBCL and Erlang do. Threads execute one for a
+ * while before anybody wants its flag: what was translated until then is given up while they are in it. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

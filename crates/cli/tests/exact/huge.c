@@ -1,5 +1,6 @@
-/* Parts of huge pages, used by others than who placed them, while mappings and pages around them change. For four nodes: thread i is on node i. Prints of each use: the
- * page, its home (-1: none) and how many reads and writes, or that there are no huge pages. */
+/* Parts of huge pages, used by others than who placed them, while mappings and pages around them change. For four
+ * nodes: thread i is on node i. Prints of each use: the page, its home (-1: none) and how many reads and writes, or
+ * that there are no huge pages. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>

@@ -1,4 +1,5 @@
-//! All of a huge page is where its first page was accessed first, whoever uses the others, and whatever happens around them.
+//! All of a huge page is where its first page was accessed first, whoever uses the others, and whatever happens around
+//! them.
 
 use super::{program, record};
 use numalens_profile::Profile;

@@ -1,5 +1,5 @@
-/* Code that changes while many threads execute it: each makes, runs and unmaps code of its own all the time, at addresses where others
- * had theirs; one function is called by all while its constant is written over. */
+/* Code that changes while many threads execute it: each makes, runs and unmaps code of its own all the time, at
+ * addresses where others had theirs; one function is called by all while its constant is written over. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Processes whose threads are in the midst of loops when they end: by _exit, SIGKILL and abort in turn. Prints how each did. */
+/* Processes whose threads are in the midst of loops when they end: by _exit, SIGKILL and abort in turn. Prints how
+ * each did. */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-/* Without a C library, so that nothing but what stands here is counted: recursion, pointers to functions, arrays, string
- * instructions, read-modify-writes. */
+/* Without a C library, so that nothing but what stands here is counted: recursion, pointers to functions, arrays,
+ * string instructions, read-modify-writes. */
 static long table[4096], other[4096];
 static unsigned seed = 1;
 

@@ -1,5 +1,5 @@
-/* A loop over three arrays that signals interrupt all the time; their handler gives up pages of one of them. At the end some signals leave the loop for good. Prints how
- * many passes stored their element, and how many were left. */
+/* A loop over three arrays that signals interrupt all the time; their handler gives up pages of one of them. At the
+ * end some signals leave the loop for good. Prints how many passes stored their element, and how many were left. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <signal.h>

@@ -20,7 +20,8 @@ fn lines_of_one_thread_equal_arithmetic() {
     let rows = lines(&recorded.profile);
     let sum = |of: fn(&CacheLine) -> u64| rows.iter().map(of).sum::<u64>();
     assert_eq!((sum(|row| row.reads), sum(|row| row.writes)), (1001, 1100));
-    // Nobody shares them: they are told by page. One page is the zero page when it is read, and another when it is written.
+    // Nobody shares them: they are told by page. One page is the zero page when it is read, and another when it is
+    // written.
     let mut of_pages: Vec<u32> = rows.iter().map(|row| row.lines).collect();
     of_pages.sort_unstable();
     assert_eq!(of_pages, [&[3, 1000 % 64][..], &[64; 15]].concat());

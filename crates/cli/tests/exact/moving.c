@@ -1,4 +1,5 @@
-// A thread that goes to another node and works on memory of its own there, several times within a time bin: it makes only local accesses.
+// A thread that goes to another node and works on memory of its own there, several times within a time bin: it makes
+// only local accesses.
 #define _GNU_SOURCE
 #include <sched.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
-/* Threads whose names are known by nobody but themselves, and not for long: a child that ends at once, a thread that names itself, one that another
- * names, one that execs. */
+/* Threads whose names are known by nobody but themselves, and not for long: a child that ends at once, a thread that
+ * names itself, one that another names, one that execs. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sys/prctl.h>

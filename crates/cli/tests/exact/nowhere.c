@@ -1,4 +1,5 @@
-/* Jumps, calls and returns to where no code is: a fault of the program's, whatever stands there, with the signal, code and address of the kernel. */
+/* Jumps, calls and returns to where no code is: a fault of the program's, whatever stands there, with the signal,
+ * code and address of the kernel. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>

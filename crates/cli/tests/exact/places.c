@@ -1,5 +1,6 @@
-/* Threads that bind themselves to and fro, to CPUs of a machine of four nodes with two CPUs each that the host need not be: in each turn each writes to a page of
- * its own, and to one that is mapped for the turn. After that, one forks, and the child executes this program again; both work where they are. */
+/* Threads that bind themselves to and fro, to CPUs of a machine of four nodes with two CPUs each that the host need
+ * not be: in each turn each writes to a page of its own, and to one that is mapped for the turn. After that, one
+ * forks, and the child executes this program again; both work where they are. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>

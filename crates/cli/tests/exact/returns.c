@@ -1,7 +1,6 @@
-/* Returns that compilers do not make: off a stack that cannot be written (in a program that handles faults, whose are
- * others, and in one that does not), by
- * `ret n`, to an address that nobody called from, into the middle of a function with flags that are looked at, and from calls that
- * are longjmped over. */
+/* Returns that compilers do not make: off a stack that cannot be written (in a program that handles faults, whose
+ * are others, and in one that does not), by `ret n`, to an address that nobody called from, into the middle of a
+ * function with flags that are looked at, and from calls that are longjmped over. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdint.h>

@@ -1,5 +1,6 @@
-// Code in memory that stays writable, executed so much that its pages are sealed, and then changed in every way there is. With an argument (it is observed) waits until they
-// are. Prints the page that the code counts in, and how often it was called.
+// Code in memory that stays writable, executed so much that its pages are sealed, and then changed in every way there
+// is. With an argument (it is observed) waits until they are. Prints the page that the code counts in, and how often it
+// was called.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,4 +1,5 @@
-/* Filters its own system calls, with errors, traps and death for those that it does not know; then works on. `strict`: strict mode. */
+/* Filters its own system calls, with errors, traps and death for those that it does not know; then works on.
+ * `strict`: strict mode. */
 #define _GNU_SOURCE
 #include <linux/seccomp.h>
 #include <linux/filter.h>

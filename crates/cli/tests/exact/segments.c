@@ -1,5 +1,6 @@
-/* A thread whose FS goes to and fro between two pages, by the instruction and by system calls, and code elsewhere that accesses them by it: the same
- * instructions go to the page that FS points to at the time. Says where the pages are, and how often each was accessed. */
+/* A thread whose FS goes to and fro between two pages, by the instruction and by system calls, and code elsewhere
+ * that accesses them by it: the same instructions go to the page that FS points to at the time. Says where the pages
+ * are, and how often each was accessed. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Two threads update words of a table at random, while its pages go and come again, move, and are asked about. Homes are interleaved. Prints how many updates went to even
- * pages and to odd ones: by the first threads, after half of the pages were given up, after the other half was mapped anew, after all was moved,
- * in a child after a fork. */
+/* Two threads update words of a table at random, while its pages go and come again, move, and are asked about. Homes
+ * are interleaved. Prints how many updates went to even pages and to odd ones: by the first threads, after half of
+ * the pages were given up, after the other half was mapped anew, after all was moved, in a child after a fork. */
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <stdint.h>

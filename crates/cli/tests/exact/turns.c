@@ -1,4 +1,5 @@
-// Two threads take turns, one access after the other: at the same word, at words of their own in one line, at a line that nobody writes.
+// Two threads take turns, one access after the other: at the same word, at words of their own in one line, at a line
+// that nobody writes.
 #include <pthread.h>
 #include <stdio.h>
 

@@ -1,4 +1,5 @@
-/* Reads memory that has not been written, in loops of several forms, then writes it, or has the kernel write it, and reads on. */
+/* Reads memory that has not been written, in loops of several forms, then writes it, or has the kernel write it, and
+ * reads on. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdint.h>

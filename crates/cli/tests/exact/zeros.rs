@@ -1,4 +1,5 @@
-//! Memory that is read before anybody writes it: reads are counted without asking each time, and the first write is still seen.
+//! Memory that is read before anybody writes it: reads are counted without asking each time, and the first write is
+//! still seen.
 
 use super::{numalens, program};
 use serde_json::Value;

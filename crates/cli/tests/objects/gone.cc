@@ -1,4 +1,5 @@
-// Memory that is gone when the program ends, by every way that there is, and what was accessed there before: as often as stands behind each tag.
+// Memory that is gone when the program ends, by every way that there is, and what was accessed there before: as often
+// as stands behind each tag.
 #include <cstdlib>
 #include <sys/mman.h>
 

@@ -1,5 +1,5 @@
-// Children that are killed before they have run, and one whose parent has gone by then: what others do afterwards is recorded, and the child has what its
-// parent had when it was forked.
+// Children that are killed before they have run, and one whose parent has gone by then: what others do afterwards is
+// recorded, and the child has what its parent had when it was forked.
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>

@@ -1,5 +1,5 @@
-// Blocks that are freed, with small ones in their memory at once; blocks that grow, which the allocator copies. Nothing lies behind the memory that they take, so
-// all of it is fresh. Argument: rounds. Writes how often each was accessed.
+// Blocks that are freed, with small ones in their memory at once; blocks that grow, which the allocator copies. Nothing
+// lies behind the memory that they take, so all of it is fresh. Argument: rounds. Writes how often each was accessed.
 #include <stdio.h>
 #include <stdlib.h>
 

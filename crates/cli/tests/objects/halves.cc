@@ -1,5 +1,5 @@
-// Blocks of one and a half pages side by side, so that most pages belong to two of them: some are read ten times for each three times of the
-// others. The argument says how many rounds.
+// Blocks of one and a half pages side by side, so that most pages belong to two of them: some are read ten times for
+// each three times of the others. The argument says how many rounds.
 #include <cstdio>
 #include <cstdlib>
 

@@ -1,4 +1,5 @@
-// Threads that live a moment, one after another and four at a time: each uses its own stack, and the C library hands the stacks on.
+// Threads that live a moment, one after another and four at a time: each uses its own stack, and the C library hands
+// the stacks on.
 #include <pthread.h>
 
 enum { ONE_BY_ONE = 200, ROUNDS = 50, AT_ONCE = 4, BYTES = 16384, TIMES = 20 };

@@ -1,4 +1,5 @@
-// A child that is stopped before it has run. Meanwhile its parent has another block where the child's memory has nothing yet.
+// A child that is stopped before it has run. Meanwhile its parent has another block where the child's memory has
+// nothing yet.
 #include <malloc.h>
 #include <signal.h>
 #include <stdio.h>

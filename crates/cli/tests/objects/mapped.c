@@ -1,4 +1,5 @@
-// 256 KiB that a process and its three children use, each with a mapping of its own: of the kind that the argument names.
+// 256 KiB that a process and its three children use, each with a mapping of its own: of the kind that the argument
+// names.
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

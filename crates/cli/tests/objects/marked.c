@@ -1,4 +1,5 @@
-// Blocks of whole pages that move between their accesses: to another address, to other nodes; or that are given up. Writes how often each was written.
+// Blocks of whole pages that move between their accesses: to another address, to other nodes; or that are given up.
+// Writes how often each was written.
 #include "numalens.h"
 #include <malloc.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* 1 TiB that has access and for which the kernel sets nothing aside: 16 MiB are touched, and 8 MiB where something else is mapped. */
+/* 1 TiB that has access and for which the kernel sets nothing aside: 16 MiB are touched, and 8 MiB where something
+ * else is mapped. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

@@ -1,5 +1,5 @@
-// Blocks of two places, one after the other in the same memory, and two beside each other in pages that they share. Arguments: rounds. Writes how often each was
-// accessed.
+// Blocks of two places, one after the other in the same memory, and two beside each other in pages that they share.
+// Arguments: rounds. Writes how often each was accessed.
 #include <stdio.h>
 #include <stdlib.h>
 

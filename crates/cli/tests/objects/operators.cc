@@ -1,4 +1,5 @@
-// C++ operators of every kind, a known number of times: blocks of an allocator that has operators of its own. The argument: how often one throws.
+// C++ operators of every kind, a known number of times: blocks of an allocator that has operators of its own. The
+// argument: how often one throws.
 #include <cstdio>
 #include <cstdlib>
 #include <new>

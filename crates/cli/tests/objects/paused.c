@@ -1,5 +1,6 @@
-// Small blocks that share a page, and a large one, used by two threads before, in and after pauses. How often each is accessed in each part is known.
-// With an argument the user starts and stops the counting, who is told which by a line and says by another that it is done.
+// Small blocks that share a page, and a large one, used by two threads before, in and after pauses. How often each is
+// accessed in each part is known. With an argument the user starts and stops the counting, who is told which by a line
+// and says by another that it is done.
 #include <fcntl.h>
 #include <numalens.h>
 #include <pthread.h>
@@ -30,7 +31,8 @@ static __attribute__((noinline)) void fills(volatile char *block, int times) {
     for (int i = 0; i < times; i++) block[i * 512] = 1;
 }
 
-// What a thread counts while the counters are read belongs to one part or the other. So the other thread waits at the barrier, and is not only on its way there.
+// What a thread counts while the counters are read belongs to one part or the other. So the other thread waits at the
+// barrier, and is not only on its way there.
 static void wait_until_it_waits(void) {
     char path[64], line[256] = "";
     snprintf(path, sizeof path, "/proc/self/task/%d/stat", other_thread);

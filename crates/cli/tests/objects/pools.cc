@@ -1,4 +1,5 @@
-// Small blocks of an allocator of the program's own, two to 64 bytes: in memory that goes with all of them, that moves, and that is read before it is written.
+// Small blocks of an allocator of the program's own, two to 64 bytes: in memory that goes with all of them, that moves,
+// and that is read before it is written.
 #include "numalens.h"
 #include <cstdlib>
 #include <sys/mman.h>

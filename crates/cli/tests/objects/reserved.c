@@ -1,5 +1,6 @@
 /* Addresses that are reserved are no allocation before they have access: 1 TiB here, of which 64 MiB get it, half by
- * mappings over it, as GHC does, half by mprotect in pieces, as Java does. Of what is reserved and moved 8 MiB get it. */
+ * mappings over it, as GHC does, half by mprotect in pieces, as Java does. Of what is reserved and moved 8 MiB get
+ * it. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif

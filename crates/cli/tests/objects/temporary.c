@@ -1,5 +1,6 @@
-// Blocks that live for a moment, one after the other in the same memory, each of whole pages: in loops, lent to another thread, growing where they are or not at all, handed out by an
-// allocator of the program's own; small blocks lie there in between, and children are forked. Argument: rounds. Writes how often each was read and written.
+// Blocks that live for a moment, one after the other in the same memory, each of whole pages: in loops, lent to another
+// thread, growing where they are or not at all, handed out by an allocator of the program's own; small blocks lie there
+// in between, and children are forked. Argument: rounds. Writes how often each was read and written.
 #include "numalens.h"
 #include <malloc.h>
 #include <pthread.h>

@@ -1,5 +1,6 @@
-// Memory that another thread uses before the call that gives it back, or fails to, has returned to whom it tells of it. With -DLIBRARY this is the library in which
-// the calls are so late: they return when the other thread is done, and move memory to where it has unmapped its own since they began.
+// Memory that another thread uses before the call that gives it back, or fails to, has returned to whom it tells of it.
+// With -DLIBRARY this is the library in which the calls are so late: they return when the other thread is done, and
+// move memory to where it has unmapped its own since they began.
 #include <dlfcn.h>
 #include <malloc.h>
 #include <pthread.h>

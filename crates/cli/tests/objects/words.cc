@@ -1,5 +1,5 @@
-// Small blocks side by side: lists, a hash table, a map, blocks that are freed and others in their place, threads. How often each is accessed
-// is known. The argument says how many rounds.
+// Small blocks side by side: lists, a hash table, a map, blocks that are freed and others in their place, threads. How
+// often each is accessed is known. The argument says how many rounds.
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>

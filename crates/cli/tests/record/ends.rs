@@ -137,7 +137,8 @@ fn what_a_killed_recorder_leaves_in_memory_goes_when_its_program_has_ended() {
     assert!(!folder.exists(), "{} was left", folder.display());
 }
 
-/// More first touches than the rings hold, while nobody reads them: what is missing is counted, said, and found otherwise.
+/// More first touches than the rings hold, while nobody reads them: what is missing is counted, said, and found
+/// otherwise.
 #[test]
 fn what_is_lost_while_the_recorder_stands_still_is_counted() {
     need_recording!();

@@ -1,4 +1,5 @@
-//! Processes that the command leaves in the background: named when the recording ends without them, recorded to their end with `--wait-all`.
+//! Processes that the command leaves in the background: named when the recording ends without them, recorded to their
+//! end with `--wait-all`.
 
 use crate::support::*;
 use numalens_profile::Profile;

@@ -1,5 +1,5 @@
-//! Limits of the shell: raised for the recorder as far as they may be, kept for the program, found before it runs otherwise. And what
-//! else a shell may have set that a recorder stumbles over.
+//! Limits of the shell: raised for the recorder as far as they may be, kept for the program, found before it runs
+//! otherwise. And what else a shell may have set that a recorder stumbles over.
 
 use crate::support::*;
 use std::os::unix::fs::PermissionsExt;

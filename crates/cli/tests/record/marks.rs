@@ -49,8 +49,8 @@ fn a_program_says_when_to_count_and_names_phases() {
     }
 }
 
-/// Guards phases of exact recordings: counters were read when that was due, 50 ms apart or more, and what a reading found
-/// was of the phase that ran then.
+/// Guards phases of exact recordings: counters were read when that was due, 50 ms apart or more, and what a reading
+/// found was of the phase that ran then.
 #[test]
 fn a_phase_of_a_short_recording_has_its_accesses() {
     need_recording!();

@@ -1,4 +1,5 @@
-/* Ranks that share memory, as an MPI window is: ranks_share MEMORY TURN. Rank 0 places it and says so by a pipe, the other reads it. */
+/* Ranks that share memory, as an MPI window is: ranks_share MEMORY TURN. Rank 0 places it and says so by a pipe, the
+ * other reads it. */
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <stdio.h>
@@ -25,8 +26,8 @@ int main(int count, char **arguments) {
     int file = open(arguments[1], O_RDWR), turn = open(arguments[2], atoi(rank) ? O_RDONLY : O_WRONLY);
     char *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0), byte = 0;
     if (file < 0 || turn < 0 || memory == MAP_FAILED) return 3;
-    /* A fault of a page whose neighbours are one block of the file's memory (a large folio) maps them all. Reading ahead makes such blocks: nobody does
-     * that here, and each page has a fault of its own. */
+    /* A fault of a page whose neighbours are one block of the file's memory (a large folio) maps them all. Reading
+     * ahead makes such blocks: nobody does that here, and each page has a fault of its own. */
     if (madvise(memory, PAGES * PAGE, MADV_RANDOM)) return 3;
     if (!atoi(rank)) {
         write_all(memory);

@@ -1,4 +1,5 @@
-/* Three things, by what is defined: a runtime of one thread that says so (RUNTIME), a module with a region (MODULE), a program that loads modules. */
+/* Three things, by what is defined: a runtime of one thread that says so (RUNTIME), a module with a region (MODULE),
+ * a program that loads modules. */
 #include <stdio.h>
 
 #if defined RUNTIME

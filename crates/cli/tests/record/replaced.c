@@ -1,5 +1,5 @@
-/* Memory that is one thing after the other within milliseconds: `replaced FOLDER LIBRARY LIBRARY`. The same place is a file, plain memory and another file; and one
- * library's, then another's. */
+/* Memory that is one thing after the other within milliseconds: `replaced FOLDER LIBRARY LIBRARY`. The same place is
+ * a file, plain memory and another file; and one library's, then another's. */
 #ifdef NAME
 
 static volatile int table[20000];

@@ -1,4 +1,5 @@
-//! Memory that is one thing after the other within milliseconds: all of it is accessed between two looks of the collector.
+//! Memory that is one thing after the other within milliseconds: all of it is accessed between two looks of the
+//! collector.
 
 use crate::support::*;
 use serde_json::Value;

@@ -76,8 +76,8 @@ impl Outcome {
     }
 }
 
-/// Runs `command`, with nothing to read, until it and all that hold its output have ended. Output goes to files: what is
-/// left running does not keep the test waiting.
+/// Runs `command`, with nothing to read, until it and all that hold its output have ended. Output goes to files: what
+/// is left running does not keep the test waiting.
 pub fn run(command: &mut Command) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let (out, err) = (folder.path().join("out"), folder.path().join("err"));
@@ -178,7 +178,8 @@ impl Lab {
         self.folder.path().join("run.numalens.partial")
     }
 
-    /// `numalens record -q -o PROFILE OPTIONS -- `, in the folder; with the sample engine unless the options say otherwise.
+    /// `numalens record -q -o PROFILE OPTIONS -- `, in the folder; with the sample engine unless the options say
+    /// otherwise.
     pub fn recorder(&self, options: &[&str]) -> Command {
         let mut command = numalens(&["record", "-q", "-o"]);
         command.arg(self.profile());

@@ -1,4 +1,5 @@
-/* An array that is written once, little by little, in a phase of its own, and read by a child: 512 accesses to each of its pages, each time. */
+/* An array that is written once, little by little, in a phase of its own, and read by a child: 512 accesses to each
+ * of its pages, each time. */
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>

@@ -34,8 +34,8 @@ fn variables_have_the_pages_that_were_placed_for_them() {
     }
 }
 
-/// A page that is accessed a few hundred times and never again has its accesses when they were made; and what a child reads of its parent's memory is in its
-/// address space.
+/// A page that is accessed a few hundred times and never again has its accesses when they were made; and what a child
+/// reads of its parent's memory is in its address space.
 #[test]
 fn accesses_to_pages_have_their_times_and_children_their_parents_memory() {
     need_recording!();

@@ -1,4 +1,5 @@
-// Two callers (told apart by a comment, or the compiler makes them one) with one stack pointer, saved registers and return address: 64 pages are touched by first, 576 by second.
+// Two callers (told apart by a comment, or the compiler makes them one) with one stack pointer, saved registers and
+// return address: 64 pages are touched by first, 576 by second.
 #include <cstdio>
 #include <cstdlib>
 #define NI __attribute__((noinline))

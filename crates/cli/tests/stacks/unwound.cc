@@ -1,4 +1,5 @@
-// A block of 7777 bytes on a path with all that makes unwinding hard; of `step_by_jump` nothing is left where it is a jump.
+// A block of 7777 bytes on a path with all that makes unwinding hard; of `step_by_jump` nothing is left where it is a
+// jump.
 #include <alloca.h>
 #include <cstdlib>
 #define NI __attribute__((noinline))

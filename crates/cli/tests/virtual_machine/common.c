@@ -1,5 +1,5 @@
-// Memory that processes share, written on the first CPU and then read on the last one: by a forked child (`fork`), or by a program of its own that maps
-// the same file (`file`) or attaches the same segment (`sysv`).
+// Memory that processes share, written on the first CPU and then read on the last one: by a forked child (`fork`), or
+// by a program of its own that maps the same file (`file`) or attaches the same segment (`sysv`).
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <sched.h>

@@ -1,4 +1,5 @@
-// Where programs and threads are that others start, bind or replace, at moments in which they are neither the old nor the new.
+// Where programs and threads are that others start, bind or replace, at moments in which they are neither the old nor
+// the new.
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <poll.h>

@@ -1,4 +1,5 @@
-/* Masks with nodes above 63: bound and moved pages, and policies as they are told. Arguments: two nodes of the machine. */
+/* Masks with nodes above 63: bound and moved pages, and policies as they are told. Arguments: two nodes of the
+ * machine. */
 #define _GNU_SOURCE
 #include <numaif.h>
 #include <stdio.h>

@@ -1,4 +1,5 @@
-/* Pages of another process, asked for and moved from outside, and what the calls say in passing. For a machine of four nodes with two CPUs each. */
+/* Pages of another process, asked for and moved from outside, and what the calls say in passing. For a machine of
+ * four nodes with two CPUs each. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <numaif.h>
@@ -127,8 +128,8 @@ static void another(void)
     printf(", %s\n", strerror(errno));
 }
 
-/* A process takes notice of each move while it reads, and its pages go on under other numbers: whoever asks meanwhile hears where they are, and of two moves
-   none is lost. */
+/* A process takes notice of each move while it reads, and its pages go on under other numbers: whoever asks meanwhile
+   hears where they are, and of two moves none is lost. */
 static void often(void)
 {
     volatile char *stop = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,4 +1,5 @@
-/* Where pages are put by each kind of memory policy, as the kernel tells it, and what it refuses. For a machine of four nodes. */
+/* Where pages are put by each kind of memory policy, as the kernel tells it, and what it refuses. For a machine of
+ * four nodes. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <numa.h>

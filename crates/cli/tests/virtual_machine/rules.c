@@ -1,5 +1,5 @@
-/* Rules of the kernel for policies: pages of a process's own memory go round by their addresses; memory may have holes where a policy is taken away;
- * processes that do not exist are told from those that must be left alone. */
+/* Rules of the kernel for policies: pages of a process's own memory go round by their addresses; memory may have
+ * holes where a policy is taken away; processes that do not exist are told from those that must be left alone. */
 #include <errno.h>
 #include <numaif.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
-/* Where a thread is, by each of the ways to ask, after it has bound itself to each CPU in turn; and what a thread is told that is bound by
- * another, or inherits. */
+/* Where a thread is, by each of the ways to ask, after it has bound itself to each CPU in turn; and what a thread is
+ * told that is bound by another, or inherits. */
 #define _GNU_SOURCE
 #include <cpuid.h>
 #include <errno.h>

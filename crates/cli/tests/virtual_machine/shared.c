@@ -1,4 +1,5 @@
-/* Memory that is mapped several times: its policies belong to it, and each page has one home. For a machine of four nodes with two CPUs each. */
+/* Memory that is mapped several times: its policies belong to it, and each page has one home. For a machine of four
+ * nodes with two CPUs each. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

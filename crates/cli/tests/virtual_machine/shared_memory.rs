@@ -54,7 +54,8 @@ fn reads_of(recorded: &Recorded, function: &str) -> (u64, u64) {
     (of("local"), of("remote"))
 }
 
-/// A process that waits in a system call while another one moves pages that both have counts them where they are from then on.
+/// A process that waits in a system call while another one moves pages that both have counts them where they are from
+/// then on.
 #[test]
 fn pages_that_another_process_moves_are_counted_where_they_are() {
     let directory = tempfile::tempdir().unwrap();
@@ -96,7 +97,8 @@ fn moves_are_known_at_once_and_none_is_lost() {
     assert_eq!(reads_of(&recorded, "read_all"), (0, 8000));
 }
 
-/// The kernel moves what it can before it finds that nobody wants to know, and puts pages back where the thread's policy has their addresses.
+/// The kernel moves what it can before it finds that nobody wants to know, and puts pages back where the thread's
+/// policy has their addresses.
 #[test]
 fn pages_are_moved_as_the_kernel_moves_them() {
     let directory = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The JSON that NUMAPROF writes (`infos.formatVersion` 2), as far as numalens reads it. Everything may be absent: versions differ, and zeros are
-//! left out.
+//! The JSON that NUMAPROF writes (`infos.formatVersion` 2), as far as numalens reads it. Everything may be absent:
+//! versions differ, and zeros are left out.
 
 use serde::Deserialize;
 use std::collections::BTreeMap;

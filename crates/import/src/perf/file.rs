@@ -1,7 +1,8 @@
-//! The frame of perf.data (tools/perf/Documentation/perf.data-file-format.txt): header, attributes of the events, records, further sections.
+//! The frame of perf.data (tools/perf/Documentation/perf.data-file-format.txt): header, attributes of the events,
+//! records, further sections.
 //!
-//! Read by hand: it is a few tables of offsets, and the crate that reads them (and drops the data source of samples, which is what this is about)
-//! brings a protobuf library for files of another tool.
+//! Read by hand: it is a few tables of offsets, and the crate that reads them (and drops the data source of samples,
+//! which is what this is about) brings a protobuf library for files of another tool.
 //!
 //! ```text
 //! header:  "PERFILE2"  size  attr_size  attrs{offset, size}  data{..}  event types{..}  flags[4]
@@ -11,7 +12,8 @@
 //! ```
 //! There are other frames:
 //! - In a pipe (`perf record -o -`) the header is `"PERFILE2" size`, and events and sections are records of perf's own.
-//! - A folder (`perf record --threads`, `--kcore`) has such a file, `data`, and further records in `data.0`, `data.1`, ...
+//! - A folder (`perf record --threads`, `--kcore`) has such a file, `data`, and further records in `data.0`, `data.1`,
+//!   ...
 //! - A recorder that was killed leaves a header that knows of no records: they are all that follows, without sections.
 
 use std::ops::Range;
@@ -44,7 +46,8 @@ const IDENTIFIER: u64 = 1 << 16;
 const SAMPLE_ID_ALL: u64 = 1 << 18;
 /// `PERF_RECORD_SAMPLE`.
 pub const SAMPLE: u32 = 9;
-/// From here on records are perf's own, not the kernel's: in a pipe an event, and a section; bytes that follow the record; others, compressed.
+/// From here on records are perf's own, not the kernel's: in a pipe an event, and a section; bytes that follow the
+/// record; others, compressed.
 const OWN: u32 = 64;
 const HEADER_ATTR: u32 = 64;
 const HEADER_FEATURE: u32 = 80;

@@ -1,4 +1,5 @@
-//! The machine of a recording, from the file's own sections: nodes with their CPUs, and which blocks of memory each has.
+//! The machine of a recording, from the file's own sections: nodes with their CPUs, and which blocks of memory each
+//! has.
 
 use super::reader::Recording;
 use crate::Options;
@@ -48,7 +49,8 @@ fn number(section: &mut &[u8]) -> Option<u64> {
     word(section).map(u64::from_le_bytes)
 }
 
-/// `HEADER_NUMA_TOPOLOGY`: a number of nodes, then of each its id, KiB of memory, KiB of it that are free, and its CPUs as a list in a padded string.
+/// `HEADER_NUMA_TOPOLOGY`: a number of nodes, then of each its id, KiB of memory, KiB of it that are free, and its CPUs
+/// as a list in a padded string.
 fn nodes(mut section: &[u8]) -> Option<Vec<(NodeId, u64, CpuSet)>> {
     let count = word(&mut section).map(u32::from_le_bytes)?;
     let mut nodes = Vec::new();
@@ -73,7 +75,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// `HEADER_MEM_TOPOLOGY`: version, bytes of a block, number of nodes; of each its id, its number of blocks, and a set of bits: how many, and they.
+    /// `HEADER_MEM_TOPOLOGY`: version, bytes of a block, number of nodes; of each its id, its number of blocks, and a
+    /// set of bits: how many, and they.
     pub fn of(recording: &Recording) -> Option<Memory> {
         let mut section = recording.memory_topology.as_deref()?;
         let (_version, block, count) = (number(&mut section)?, number(&mut section)?, number(&mut section)?);

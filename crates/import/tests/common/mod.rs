@@ -5,7 +5,8 @@ pub mod perf;
 
 use serde_json::{Value as Json, json};
 
-/// Two nodes and memory without CPUs. Thread 0 was unpinned, then bound to node 0; thread 1 is bound to node 1. One access of thread 1 found no page.
+/// Two nodes and memory without CPUs. Thread 0 was unpinned, then bound to node 0; thread 1 is bound to node 1. One
+/// access of thread 1 found no page.
 pub fn numaprof() -> Json {
     json!({
         "infos": { "formatVersion": 2, "tool": "numaprof", "exe": "app", "command": "./app 8", "hostname": "there",

@@ -90,8 +90,8 @@ struct Parts {
     features: [(u32, Vec<u8>); 4],
 }
 
-/// Two nodes with two CPUs each; memory blocks of 16 MiB, of which 0 and 1 are node 0's and 2 and 3 node 1's. One process, pid 77, its program mapped
-/// at 0x400000 from offset 0x1000.
+/// Two nodes with two CPUs each; memory blocks of 16 MiB, of which 0 and 1 are node 0's and 2 and 3 node 1's. One
+/// process, pid 77, its program mapped at 0x400000 from offset 0x1000.
 fn parts(samples: &[Sampled]) -> Parts {
     let map = [
         halves(&[77, 77]),

@@ -13,8 +13,8 @@ pub(super) fn machine(checked: &Checked<'_>) -> Found {
     Ok(vec![(MachineNode::TABLE, why)])
 }
 
-/// The definition has one more input than a fact has columns: whether the page's first toucher was pinned. So two classes
-/// are possible, or one.
+/// The definition has one more input than a fact has columns: whether the page's first toucher was pinned. So two
+/// classes are possible, or one.
 fn wrong(machine: &Machine, node: Option<NodeId>, home: Option<NodeId>, class: Class) -> Option<String> {
     let [pinned, unpinned] = [true, false].map(|placed| Class::from(machine.locality(node, home, placed)));
     if class == pinned || class == unpinned {

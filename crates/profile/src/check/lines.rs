@@ -61,7 +61,8 @@ fn sums<T: Row>(
     profile.fold(columns, Sums::default, add, merge)
 }
 
-/// Processes that may have been between one count and the next: they still ran when their tables were read one after the other, or were killed.
+/// Processes that may have been between one count and the next: they still ran when their tables were read one after
+/// the other, or were killed.
 pub(super) fn cut_off(profile: &Profile) -> Result<Vec<ProcessId>, Error> {
     let rows = profile.rows::<Process>()?;
     let exited = |row: &Process| row.end.starts_with("exited");

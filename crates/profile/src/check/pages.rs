@@ -27,8 +27,8 @@ enum Event {
     Begin,
 }
 
-/// Sweeps over the bins of each process with the runs in force as a map from first page to end: a new run may only touch
-/// the run before it and the run behind it.
+/// Sweeps over the bins of each process with the runs in force as a map from first page to end: a new run may only
+/// touch the run before it and the run behind it.
 pub(super) fn overlaps(checked: &Checked<'_>) -> Found {
     let columns = ["process", "page", "count", "bin_from", "bin_to"];
     let collect = |events: &mut Vec<(ProcessId, Bin, Event, u64, u64)>, row: PlacedPages| {

@@ -1,5 +1,5 @@
-//! The facts count the same accesses, each with other columns; so per thread, and per node that it was bound to, their sums are equal, once the
-//! recording is complete.
+//! The facts count the same accesses, each with other columns; so per thread, and per node that it was bound to, their
+//! sums are equal, once the recording is complete.
 
 use super::{Checked, Failures, Found};
 use crate::NODES_INFERRED;
@@ -48,7 +48,8 @@ fn exact(sums: &Sums) -> bool {
 
 /// Compares a fact with site accesses, thread by thread, and if it tells them, node by node.
 fn compare(table: &'static str, sums: &Sums, sites: &Sums, tells_nodes: bool) -> Option<(&'static str, String)> {
-    // Absent facts claim nothing. A sampled subset beside exact counts (objects that share pages) estimates, and may differ.
+    // Absent facts claim nothing. A sampled subset beside exact counts (objects that share pages) estimates, and may
+    // differ.
     if sums.is_empty() || sites.is_empty() || exact(sums) != exact(sites) {
         return None;
     }

@@ -7,8 +7,8 @@ use crate::tables::*;
 use std::collections::BTreeMap;
 
 impl Synthetic {
-    /// The example with cache lines: threads that access the same page take its first line from each other, once each, at words of their own;
-    /// what a page's only thread accessed is told together.
+    /// The example with cache lines: threads that access the same page take its first line from each other, once each,
+    /// at words of their own; what a page's only thread accessed is told together.
     pub fn with_lines(mut self) -> Synthetic {
         let mut pages: BTreeMap<(ProcessId, Page), BTreeMap<ThreadId, [u64; 2]>> = BTreeMap::new();
         for row in &self.page_accesses {

@@ -1,4 +1,5 @@
-//! A profile of the size that the web view must stand: as many facts as one likes, 1,024 threads, 100,000 lines of source.
+//! A profile of the size that the web view must stand: as many facts as one likes, 1,024 threads, 100,000 lines of
+//! source.
 
 use crate::ids::*;
 use crate::tables::*;

@@ -1,4 +1,5 @@
-//! Names for the code of a recording, found while its profile is being written and the binaries are still the ones that ran.
+//! Names for the code of a recording, found while its profile is being written and the binaries are still the ones that
+//! ran.
 
 use numalens_collect::sample::session::SeenCode;
 use numalens_collect::unwind::Module;
@@ -10,8 +11,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-/// A module with a smaller share of the recording gets its lines when somebody reads the profile, as do those with separate debug
-/// files: the C library's debug information alone takes longer to read than all else.
+/// A module with a smaller share of the recording gets its lines when somebody reads the profile, as do those with
+/// separate debug files: the C library's debug information alone takes longer to read than all else.
 const MINOR: f64 = 0.01;
 
 /// The search for names, under way.

@@ -1,10 +1,11 @@
 //! perf.data of `perf mem record`, `perf record -d` and the like: samples with the address that they accessed.
 //!
 //! Perf knows neither where threads were bound nor where pages were, so both follow from samples:
-//! - A thread's node is that of the CPU that the sample was taken on. A change is a row of its pinning log, marked `observed`.
-//! - A page's home is that of its physical address (`--phys-data`, with the memory blocks of each node in the file), else what the processor said of
-//!   the access: local memory is on the thread's node, remote memory on the other one where there are two. The most frequent answer holds; pages
-//!   without one have no home.
+//! - A thread's node is that of the CPU that the sample was taken on. A change is a row of its pinning log, marked
+//!   `observed`.
+//! - A page's home is that of its physical address (`--phys-data`, with the memory blocks of each node in the file),
+//!   else what the processor said of the access: local memory is on the thread's node, remote memory on the other one
+//!   where there are two. The most frequent answer holds; pages without one have no home.
 //! - The first sample of a page-fault event on a page is its first touch.
 
 mod file;

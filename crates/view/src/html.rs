@@ -11,7 +11,7 @@ use crate::text::{value, verdict};
 use crate::visible;
 use numalens_analyze::report::{Report, Shape, Shown, Value};
 
-const STYLE: &str = include_str!("style.css");
+const STYLE: &str = include_str!("html/style.css");
 
 /// The page of these reports; advice comes first where it is among them.
 pub fn document(reports: &[Report]) -> String {

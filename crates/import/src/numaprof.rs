@@ -1,9 +1,11 @@
-//! NUMAPROF's JSON. It keeps sums: per thread a matrix of nodes and counts by class, per instruction and per allocation counts by class. They
-//! become `node_accesses` and `class_sums` as they are; who accessed which page, and when, is not in the file.
+//! NUMAPROF's JSON. It keeps sums: per thread a matrix of nodes and counts by class, per instruction and per allocation
+//! counts by class. They become `node_accesses` and `class_sums` as they are; who accessed which page, and when, is not
+//! in the file.
 //!
 //! What the file says in other words than a profile:
-//! - Accesses that place a page, or that find no page (the kernel's shared pages), are in `firstTouch` and in no class. They make the class
-//!   `unplaced`. A page without a home is counted again at each access, so their number is not the number of pages; `touchedPages` is.
+//! - Accesses that place a page, or that find no page (the kernel's shared pages), are in `firstTouch` and in no class.
+//!   They make the class `unplaced`. A page without a home is counted again at each access, so their number is not the
+//!   number of pages; `touchedPages` is.
 //! - The matrices have the accesses that placed a page, and leave out those that found none.
 //! - Distances are ranks, times are cycles of an unknown rate.
 
@@ -137,7 +139,8 @@ fn notes(document: &Document) -> Vec<String> {
     notes
 }
 
-/// Threads and sites count the same accesses; matrices have all but those that found no page. Where a file contradicts itself its reader must know.
+/// Threads and sites count the same accesses; matrices have all but those that found no page. Where a file contradicts
+/// itself its reader must know.
 fn check_sums(document: &Document, threads: &[format::Thread], notes: &mut Vec<String>) {
     let all = |stats: &mut dyn Iterator<Item = &Stats>| stats.map(Stats::accesses).sum::<u128>();
     let by_thread = all(&mut threads.iter().map(|thread| &thread.stats));

@@ -1,7 +1,9 @@
-//! What must hold in every profile, finished or not. One row in [`INVARIANTS`] each; the rules are in the files beside this one.
+//! What must hold in every profile, finished or not. One row in [`INVARIANTS`] each; the rules are in the files beside
+//! this one.
 //!
 //! An invariant gives one [`Violation`] per table that breaks it: the first row that does, and how many more. Damage
-//! (wrong checksums, unknown words, missing columns) is an error instead: nothing can be said about rows that cannot be read.
+//! (wrong checksums, unknown words, missing columns) is an error instead: nothing can be said about rows that cannot be
+//! read.
 
 mod classes;
 mod lines;
