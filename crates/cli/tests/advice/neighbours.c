@@ -1,4 +1,5 @@
-/* Two variables on one page: main checks something with the one at the start, all threads count in words of the other. */
+/* Two variables on one page: main checks something with the one at the start, all threads count in words of the other.
+ * The line that counts has most accesses. */
 #include <pthread.h>
 #include <stdio.h>
 
