@@ -186,7 +186,7 @@ static const void *key_of_told(const void *block) { return (const void *)((uint6
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame) {
     uint64_t mean, time;
     if (!block || !numalens_charge(n) || !chosen(n, &mean) || !(time = know(key_of_told(block), n, 0))) return;
-    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_TOLD, .time = time,
+    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_DECLARED, .time = time,
         .operands = {(uint64_t)block, n, 0, 0}, .mean = mean, .frame = frame};
     if (numalens_tell_wide(&record)) numalens_process->lived = 1;
     else forget(key_of_told(block), &time);
