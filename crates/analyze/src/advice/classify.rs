@@ -48,9 +48,8 @@ pub fn objects(usages: &Usages) -> FxHashMap<Group, Judged> {
 }
 
 /// The candidates of all subjects, those of one cause as one.
-pub(super) fn candidates(usages: &Usages, clusters: &Clusters) -> Vec<Candidate> {
+pub(super) fn candidates(usages: &Usages, clusters: &Clusters, neighbours: &Neighbours<'_>) -> Vec<Candidate> {
     let contended = contended_lines::contended(usages.study.lines());
-    let neighbours = Neighbours::of(usages.study);
     let judged = cases(usages).filter_map(|(id, subject, usage)| {
         if !is_far(usages, usage) || usage.all.basis() < ENOUGH || clusters.explain(usage) {
             return None;

@@ -8,7 +8,7 @@ use crate::facts::usage::Usage;
 use rayon::iter::ParallelIterator;
 
 /// What is said of accesses that are remote to memory which its users keep in their caches, where they are many.
-pub fn note(usages: &Usages) -> Option<String> {
+pub fn note(usages: &Usages, neighbours: &Neighbours<'_>) -> Option<String> {
     let kept = |(id, _, usage): &(_, _, &Usage)| usages.working_sets.keep(*id) && usage.traffic.remote() > 0.0;
     let subjects: Vec<_> = cases(usages).filter(kept).collect();
     let remote: f64 = subjects.iter().map(|(.., usage)| usage.traffic.remote()).sum();
@@ -20,8 +20,7 @@ pub fn note(usages: &Usages) -> Option<String> {
     let hottest = subjects.iter().rev().max_by(|(.., a), (.., b)| a.traffic.remote().total_cmp(&b.traffic.remote()));
     let (_, subject, usage) = hottest.filter(|_| share >= MUCH)?;
     let example = subject.example.as_ref()?;
-    let page = Neighbours::of(usages.study).page(Some(example), usage.traffic.total());
-    let object = page.busiest.unwrap_or(example);
+    let object = neighbours.page(Some(example), usage.traffic.total()).busiest.unwrap_or(example);
     let place =
         usages.study.wanted_at(object.stack, object.site).map(|place| format!(", allocated in {}", place.location));
     let name = if object.name.is_empty() { object.kind.word() } else { &object.name };

@@ -36,6 +36,7 @@ use crate::facts::fold::Need;
 use crate::model::about::Unit;
 use crate::model::report::{Field, Finding, Report, Shape, Value};
 use candidate::{Candidate, Effect, LEAST_SHARE};
+use neighbours::Neighbours;
 use numalens_profile::Profile;
 use numalens_simulate::Traffic;
 
@@ -82,6 +83,7 @@ fn findings(study: &Study) -> Vec<Report> {
     let (usages, clusters) = rayon::join(|| Usages::of(study), || program::clusters(study));
     let enough = usages.all.samples == 0 || usages.all.samples >= LEAST_SAMPLES;
     let fetches: u64 = study.fetches.instructions.values().sum();
+    let neighbours = Neighbours::of(study);
     let mut findings = Vec::new();
     if let Some(missing) = study.sums_only() {
         doubts.push(missing);
@@ -95,7 +97,7 @@ fn findings(study: &Study) -> Vec<Report> {
         let openmp = study.code.has_threading();
         let candidates = if enough {
             let mut candidates = program::candidates(&usages, &clusters);
-            candidates.extend(classify::candidates(&usages, &clusters));
+            candidates.extend(classify::candidates(&usages, &clusters, &neighbours));
             candidates
         } else {
             // A program that computes has few samples at accesses, and many of its code.
@@ -117,7 +119,7 @@ fn findings(study: &Study) -> Vec<Report> {
     }
     let nothing = findings.is_empty() && doubts.is_empty();
     let unbound = if usages.all.accesses() > 0 { unbound::of(&usages) } else { None };
-    let notes = notes::of(&usages, &findings, unbound.as_ref());
+    let notes = notes::of(&usages, &neighbours, &findings, unbound.as_ref());
     let verdict = vec![
         Field::new("nothing_to_gain", "nothing to gain", Value::Flag(nothing)),
         Field::new("waiting_share", "accesses that wait", usages.waiting.share()),

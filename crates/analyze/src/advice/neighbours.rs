@@ -6,6 +6,7 @@
 //! looked at and instructions are counted exactly.
 
 use crate::dataset::study::Study;
+use crate::facts::objects::pages_of;
 use crate::model::report::Location;
 use numalens_profile::ids::{ObjectId, SiteId};
 use numalens_profile::tables::Object;
@@ -13,6 +14,7 @@ use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 /// A variable counts as the one that a page is about from so much of what is known of the page's accesses on.
 const MOST: f64 = 0.5;
@@ -24,8 +26,8 @@ const PAGE: u64 = 4096;
 pub struct Neighbours<'a> {
     study: &'a Study,
     accesses: FxHashMap<ObjectId, Vec<(SiteId, f64)>>,
-    /// Accesses of the line with the most, and an instruction of it.
-    hottest: Option<(u64, SiteId)>,
+    /// Accesses of the line with the most, and an instruction of it: found when it is first asked for.
+    hottest: OnceLock<Option<(u64, SiteId)>>,
 }
 
 /// What is known of a page of variables; of other memory nothing.
@@ -57,15 +59,7 @@ impl<'a> Neighbours<'a> {
             let part = tally.accesses() as f64 / seen[site].max(1) as f64;
             accesses.entry(object).or_default().push((*site, *all as f64 * part));
         }
-        let mut lines: BTreeMap<Location, (u64, SiteId)> = BTreeMap::new();
-        for (site, n) in counted {
-            if let Some(place) = study.code.own_frame(site) {
-                let line = lines.entry(place.location).or_insert((0, site));
-                *line = (line.0.saturating_add(n), line.1.min(site));
-            }
-        }
-        let hottest = lines.into_values().max_by_key(|&(n, site)| (n, Reverse(site)));
-        Neighbours { study, accesses, hottest }
+        Neighbours { study, accesses, hottest: OnceLock::new() }
     }
 
     /// Of the pages of a small variable, which have so many accesses.
@@ -87,7 +81,7 @@ impl<'a> Neighbours<'a> {
     /// An instruction of the line that most of a page's accesses must be of, as both have nearly all of the program's.
     fn dominant(&self, of_page: f64) -> Option<SiteId> {
         let all = self.study.total().accesses() as f64;
-        let (accesses, site) = self.hottest?;
+        let (accesses, site) = (*self.hottest.get_or_init(|| hottest_line(self.study)))?;
         (accesses as f64 + of_page > all * (1.0 + MOST)).then_some(site)
     }
 
@@ -118,14 +112,21 @@ impl<'a> Neighbours<'a> {
 
 /// Whether another object has a page of a small variable; none: it is no such.
 fn beside(example: &Object) -> Option<impl Fn(&Object) -> bool> {
-    let pages = |object: &Object| object.base / PAGE..=last_byte(object) / PAGE;
-    let (process, own) = (example.process, pages(example));
+    let (process, own) = (example.process, pages_of(example));
     (example.kind == ObjectKind::Global && example.size <= PAGE).then_some(move |object: &Object| {
-        let its = pages(object);
+        let its = pages_of(object);
         object.process == process && its.start() <= own.end() && its.end() >= own.start()
     })
 }
 
-fn last_byte(object: &Object) -> u64 {
-    object.base.saturating_add(object.size.saturating_sub(1))
+/// Accesses of the line with the most, and an instruction of it.
+fn hottest_line(study: &Study) -> Option<(u64, SiteId)> {
+    let mut lines: BTreeMap<Location, (u64, SiteId)> = BTreeMap::new();
+    for ((site, _), tally) in study.sites.by_site() {
+        if let Some(place) = study.code.own_frame(site) {
+            let line = lines.entry(place.location).or_insert((0, site));
+            *line = (line.0.saturating_add(tally.accesses()), line.1.min(site));
+        }
+    }
+    lines.into_values().max_by_key(|&(n, site)| (n, Reverse(site)))
 }

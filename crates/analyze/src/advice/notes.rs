@@ -2,17 +2,23 @@
 //! the next time.
 
 use super::candidate::LEAST_SHARE;
+use super::neighbours::Neighbours;
 use super::unbound::Unbound;
 use super::{classify, kept, words};
 use crate::dataset::usages::Usages;
 use crate::model::report::{Finding, Value, Word};
 
 /// One sentence each.
-pub fn of(usages: &Usages, findings: &[Finding], unbound: Option<&Unbound>) -> Vec<String> {
+pub fn of(
+    usages: &Usages,
+    neighbours: &Neighbours<'_>,
+    findings: &[Finding],
+    unbound: Option<&Unbound>,
+) -> Vec<String> {
     let told = |pattern: &Word| findings.iter().any(|finding| finding.pattern.name == pattern.name);
     let varies = if told(&words::HANDED_ON) || usages.all.accesses() == 0 { None } else { classify::varies(usages) };
     // Lines that travel are in caches too, and no comfort.
-    let kept = if told(&words::SHARED_LINE) { None } else { kept::note(usages) };
+    let kept = if told(&words::SHARED_LINE) { None } else { kept::note(usages, neighbours) };
     let all = [waiting(usages), kept, varies, unbound.map(Unbound::words)];
     all.into_iter().flatten().collect()
 }

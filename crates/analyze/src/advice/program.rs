@@ -6,6 +6,7 @@ use crate::dataset::clusters::{self, Cluster};
 use crate::dataset::study::Study;
 use crate::dataset::usages::Usages;
 use crate::facts::code::OwnPlace;
+use crate::facts::objects::pages_of;
 use crate::facts::page_sums::OfPage;
 use crate::facts::usage::Usage;
 use crate::model::counts::{Counts, percent};
@@ -216,7 +217,7 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
     let study = usages.study;
     let mut pages: BTreeMap<(ProcessId, Page), Vec<ObjectId>> = BTreeMap::new();
     for object in study.objects.values().filter(|object| object.count == 1 && object.size > 0 && object.size < 4096) {
-        let (first, last) = (Page::of(object.base), Page::of(object.base + object.size - 1));
+        let (first, last) = pages_of(object).into_inner();
         if first == last {
             pages.entry((object.process, first)).or_default().push(object.object);
         }

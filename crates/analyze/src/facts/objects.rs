@@ -3,11 +3,12 @@
 use crate::facts::fold::{Context, Fold, FoldOf, Need};
 use crate::facts::sorted::Times;
 use crate::model::tally::{Bound, Sums, merge};
-use numalens_profile::ids::ObjectId;
-use numalens_profile::tables::{ObjectAccess, ObjectBound};
+use numalens_profile::ids::{ObjectId, Page};
+use numalens_profile::tables::{Object, ObjectAccess, ObjectBound};
 use numalens_profile::words::Class;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
+use std::ops::RangeInclusive;
 
 /// Which accesses of objects are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -55,4 +56,9 @@ impl FoldOf<ObjectAccess> for ObjectFacts {
         let key = ObjectKey { object: row.object, node: row.node, home: row.home, class: row.class };
         *self.sums.entry(key).or_default() += times.sum();
     }
+}
+
+/// The pages on which an object lies.
+pub fn pages_of(object: &Object) -> RangeInclusive<Page> {
+    Page::of(object.base)..=Page::of(object.base.saturating_add(object.size.saturating_sub(1)))
 }
