@@ -44,14 +44,28 @@ done
 declare -A longest=([tables]=512)
 # Each of these runs every analysis into every view, so that one takes as long as some hundred others.
 declare -A share=([tables]=4)
+# Runs one target; what it says goes to its log.
+fuzz() {
+    local target=$1 found=$out/$1
+    "$build/release/fuzz_$target" -runs="$((runs / ${share[$target]:-1}))" -seed=1 -rss_limit_mb=1024 -timeout=20 \
+        -max_len="${longest[$target]:-65536}" -artifact_prefix="$found/" "$found/corpus" "$seeds/$target" >"$found/log" 2>&1
+}
+
+# The longest first; each has one processor.
+declare -A job=()
+for target in tables "${targets[@]}"; do
+    [[ " ${targets[*]} " == *" $target "* && -z ${job[$target]:-} ]] || continue
+    rm -rf "${out:?}/$target"
+    mkdir -p "$out/$target/corpus"
+    while (($(jobs -rp | wc -l) >= $(nproc))); do wait -n || true; done
+    fuzz "$target" &
+    job[$target]=$!
+done
+
 passed=0 failed=0
 for target in "${targets[@]}"; do
-    found=$out/$target
-    rm -rf "$found"
-    mkdir -p "$found/corpus"
-    log=$found/log
-    if "$build/release/fuzz_$target" -runs="$((runs / ${share[$target]:-1}))" -seed=1 -rss_limit_mb=1024 -timeout=20 -max_len="${longest[$target]:-65536}" \
-        -artifact_prefix="$found/" "$found/corpus" "$seeds/$target" >"$log" 2>&1; then
+    log=$out/$target/log
+    if wait "${job[$target]}"; then
         passed=$((passed + 1))
         echo "$target: $(grep -E '^#[0-9]+.DONE' "$log" || tail -1 "$log")"
     else

@@ -1,10 +1,11 @@
 //! `cargo xtask tidy`: the rules of this repository that a program can check. `cargo xtask bench`: what recording
 //! costs. `cargo xtask ui`: the web pages. `cargo xtask deny`: licences and sources of crates. `cargo xtask docs`: the
-//! pages of docs/.
+//! pages of docs/. `cargo xtask recipes`: what CONTRIBUTING.md says about adding something.
 
 mod bench;
 mod deny;
 mod docs;
+mod recipes;
 mod tidy;
 mod truth;
 mod ui;
@@ -29,6 +30,7 @@ const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/interna
        cargo xtask deny     check licences and sources of all crates that are built in, by deny.toml
        cargo xtask docs     check links of pages, and those that are made from sources
            --write            write the latter
+       cargo xtask recipes  try on a copy what CONTRIBUTING.md says about adding something (xtask/recipes)
        cargo xtask ui       build the web pages into ui/dist
            --check            build them aside, and fail when ui/dist differs
            --script NAME      run a script of ui/package.json: check, test, e2e";
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         }
         ["docs"] => docs(&root, false),
         ["docs", "--write"] => docs(&root, true),
+        ["recipes"] => complained("recipes", recipes::check(&root)),
         ["ui"] => said(ui::build(&root)),
         ["ui", "--check"] => said(ui::check(&root)),
         ["ui", "--script", name] => said(ui::script(&root, name)),

@@ -20,7 +20,7 @@ mod tree;
 pub use folders::arrows;
 use offenders::{List, Offence};
 use std::path::Path;
-pub use tree::{File, Tree};
+pub use tree::{File, Tree, listed};
 
 use std::fmt;
 

@@ -24,6 +24,21 @@ impl File {
     }
 }
 
+/// The paths of all files that git tracks or would track.
+///
+/// # Errors
+/// There is no git, or no repository.
+pub fn listed(root: &Path) -> Result<Vec<String>, String> {
+    let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];
+    let listed = Command::new("git").current_dir(root).args(arguments).output();
+    let listed = listed.map_err(|error| format!("cannot run git in {}: {error}", root.display()))?;
+    if !listed.status.success() {
+        return Err(format!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim()));
+    }
+    let paths = String::from_utf8(listed.stdout).map_err(|_| "a file's name is not UTF-8".to_owned())?;
+    Ok(paths.split_terminator('\0').map(str::to_owned).collect())
+}
+
 /// The text files of the repository.
 #[derive(Default)]
 pub struct Tree {
@@ -37,21 +52,15 @@ pub struct Tree {
 impl Tree {
     /// All files that git tracks or would track. Files that are not text are left out.
     pub fn read(root: &Path) -> Result<Tree, String> {
-        let arguments = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--deduplicate"];
-        let listed = Command::new("git").current_dir(root).args(arguments).output();
-        let listed = listed.map_err(|error| format!("cannot run git in {}: {error}", root.display()))?;
-        if !listed.status.success() {
-            return Err(format!("git ls-files: {}", String::from_utf8_lossy(&listed.stderr).trim()));
-        }
-        let paths = String::from_utf8(listed.stdout).map_err(|_| "a file's name is not UTF-8".to_owned())?;
+        let paths = listed(root)?;
         let mut files = Vec::new();
-        for path in paths.split_terminator('\0') {
+        for path in paths {
             // A file deleted and not yet committed is still listed.
-            let Ok(bytes) = std::fs::read(root.join(path)) else {
+            let Ok(bytes) = std::fs::read(root.join(&path)) else {
                 continue;
             };
             if let Ok(text) = String::from_utf8(bytes) {
-                files.push(File { path: path.to_owned(), text });
+                files.push(File { path, text });
             }
         }
         Ok(Tree { files, commits: commits::read(root), ..Tree::default() })
