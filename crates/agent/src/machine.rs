@@ -4,7 +4,8 @@
 //! it would do on the server that `--machine` names. The kernel knows nothing of that machine.
 //!
 //! Mechanism: every way to ask leads through a system call or through code of the kernel's that is translated like the
-//! program's own, so the agent answers:
+//! program's own, so the agent answers
+//! (which function answers which call, [`crate::syscalls::table`] says):
 //!
 //! ```text
 //!   cpuid, lsl: blocks end there, the agent answers \  processor.rs
@@ -25,16 +26,16 @@
 //! What a thread has asked for stands in its extent of the session file ([`numalens_event::exact::ThreadPlace`]), so
 //! that other processes can read it, and change it (`taskset -p`), and so that it outlives an exec.
 
-mod calls;
+pub mod calls;
 pub mod cpus;
-mod files;
-mod memory;
-mod moves;
+pub mod files;
+pub mod memory;
+pub mod moves;
 mod numa_maps;
 mod others;
 mod paths;
 pub mod place;
-mod policies;
+pub mod policies;
 pub mod policy;
 mod proc_files;
 mod processor;
@@ -42,8 +43,6 @@ pub mod published_policies;
 mod shared_policies;
 
 use crate::runtime::runtime;
-use crate::sys::raw;
-use crate::syscalls::Verdict;
 use crate::thread::Thread;
 pub use calls::{getcpu, processor};
 use core::sync::atomic::Ordering::Relaxed;
@@ -53,31 +52,6 @@ use numalens_translator::CpuQuery;
 pub(crate) use policies::read_nodes;
 pub use policies::wanted_home;
 pub use shared_policies::in_force;
-
-/// `set_mempolicy_home_node`.
-const SET_MEMPOLICY_HOME_NODE: u32 = 450;
-const ARCH_SET_CPUID: u64 = 0x1012;
-
-/// Looks at a system call of a program that sees a virtual machine. None: the machine has nothing to say.
-pub fn examine(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> Option<Verdict> {
-    let runtime = runtime();
-    let done = match number {
-        raw::__NR_getcpu => calls::getcpu(thread, arguments),
-        raw::__NR_sched_getaffinity => calls::get_affinity(thread, arguments),
-        raw::__NR_sched_setaffinity => calls::set_affinity(thread, arguments),
-        raw::__NR_get_mempolicy => policies::get(runtime, thread, arguments),
-        raw::__NR_set_mempolicy => policies::set(thread, arguments),
-        raw::__NR_mbind => policies::bind(runtime, thread, arguments),
-        SET_MEMPOLICY_HOME_NODE => policies::set_home_node(runtime, arguments),
-        raw::__NR_move_pages => moves::move_pages(runtime, thread, arguments),
-        raw::__NR_migrate_pages => moves::migrate_pages(runtime, thread, arguments),
-        // Here `cpuid` is always answered: as on processors that cannot refuse it.
-        raw::__NR_arch_prctl if arguments[0] == ARCH_SET_CPUID => crate::syscalls::errno(linux_raw_sys::errno::ENODEV),
-        raw::__NR_sysinfo => memory::sysinfo(arguments)?,
-        _ => return files::examine(thread, number, arguments).map(Verdict::Done),
-    };
-    Some(Verdict::Done(done))
-}
 
 /// Answers an instruction that asks about the processor.
 pub fn asked(thread: &Thread, query: CpuQuery) {

@@ -12,7 +12,8 @@ use crate::session_file::{ProcessMemory, Session};
 use crate::signals;
 use crate::static_program::StaticProgram;
 use crate::sys;
-use crate::syscalls::{self, Verdict};
+use crate::syscalls::call::Verdict;
+use crate::syscalls::{self, kernel_functions};
 use crate::thread::Thread;
 use crate::thread_context::{self, Layout, ThreadContext};
 use crate::{boot, say};
@@ -180,7 +181,7 @@ fn note_fetched(thread: &Thread, pages: &[u64]) {
 
 fn cannot_go_on(thread: &mut Thread, error: Error) -> u64 {
     match error {
-        Error::Unreadable { ip, .. } if let Some(after) = syscalls::kernel_function(thread, ip) => enter(thread, after),
+        Error::Unreadable { ip, .. } if let Some(after) = kernel_functions::execute(thread, ip) => enter(thread, after),
         Error::Unreadable { ip, at } => signals::bad_access(thread, ip, at),
         error => give_up(format_args!("{error}")),
     }
@@ -237,7 +238,7 @@ pub unsafe extern "C" fn on_dispatch(context: ThreadContext, exit: u32) -> u64 {
                 context.set_register(11, context.get(numalens_translator::context::FLAGS));
                 enter(thread, next)
             }
-            Verdict::Continue(address) => address,
+            Verdict::Resume(ip) => enter(thread, ip),
         },
         Ok(Leave::Request { next }) => {
             requests::answer(thread, next);
@@ -262,7 +263,7 @@ pub unsafe extern "C" fn on_dispatch(context: ThreadContext, exit: u32) -> u64 {
                 context.set_register(0, result);
                 enter(thread, next)
             }
-            Verdict::Continue(address) => address,
+            Verdict::Resume(ip) => enter(thread, ip),
         },
         Ok(Leave::Returns { ip, how }) => far::take(thread, ip, &how),
         Ok(Leave::Unsupported { ip, why }) => {

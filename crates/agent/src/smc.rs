@@ -24,7 +24,6 @@ use crate::code::TranslationEnv;
 use crate::maps::{Backing, Mapping, Maps};
 use crate::runtime::{Code, runtime};
 use crate::sys::{self, PAGE, raw};
-use crate::user;
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -230,23 +229,13 @@ pub enum Fault {
 }
 
 /// Takes the protection off that is in the way of a system call of the program's, which may write wherever its
-/// arguments lead.
-pub fn make_way(number: u32, arguments: &[u64; 6]) {
+/// arguments lead, and where the pieces begin that `pieces` says.
+pub fn make_way(arguments: &[u64; 6], pieces: impl FnOnce(fn(u64))) {
     if HIGHEST.load(Relaxed) == 0 {
         return;
     }
     arguments.iter().for_each(|&address| make_way_at(address));
-    let [_, second, third, ..] = *arguments;
-    let (vector, pieces) = match number {
-        raw::__NR_readv | raw::__NR_preadv | raw::__NR_preadv2 => (second, third),
-        // The vector is the third word of the header.
-        raw::__NR_recvmsg => match user::read::<[u64; 4]>(second) {
-            Ok([.., vector, pieces]) => (vector, pieces),
-            Err(_) => return,
-        },
-        _ => return,
-    };
-    user::pieces(vector, pieces).into_iter().for_each(|[base, _]| make_way_at(base));
+    pieces(make_way_at);
 }
 
 /// The same for memory at an address: how much is not known.

@@ -6,7 +6,7 @@ use super::{number_of, placement};
 use crate::placement as places;
 use crate::runtime::runtime;
 use crate::sys::{self, Errno, raw};
-use crate::syscalls::errno;
+use crate::syscalls::call::errno;
 use crate::thread::Thread;
 use crate::user;
 use core::sync::atomic::Ordering::Relaxed;

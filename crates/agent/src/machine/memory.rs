@@ -5,7 +5,7 @@
 
 use super::placement;
 use crate::sys::{self, Errno, raw};
-use crate::syscalls::errno;
+use crate::syscalls::call::errno;
 use crate::user;
 use alloc::string::String;
 use core::fmt::{self, Write};

@@ -7,7 +7,7 @@ use crate::pages::{Exclusive, expected};
 use crate::placement as places;
 use crate::runtime::Runtime;
 use crate::sys::{self, Errno, PAGE, raw};
-use crate::syscalls::errno;
+use crate::syscalls::call::errno;
 use crate::thread::Thread;
 use crate::user;
 use core::ops::Range;

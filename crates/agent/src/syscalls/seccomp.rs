@@ -16,9 +16,9 @@
 //! Calls that the agent answers itself (signal actions, masks) are put to the filter first, with an argument that the kernel
 //! refuses. Strict mode, which knows four calls, is kept by the agent alone.
 
-use super::{EFAULT, EINVAL};
+use super::call::{EFAULT, EINVAL, errno};
 use crate::runtime::runtime;
-use crate::sys::{self, Errno, raw};
+use crate::sys::{self, Errno};
 use crate::user;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
@@ -68,7 +68,7 @@ pub fn install(program: u64, make: impl FnOnce(u64) -> u64) -> u64 {
     for number in 0..length {
         match user::read::<u64>(at + number * 8) {
             Ok(word) => instructions.push(word),
-            Err(Errno(error)) => return super::errno(error as u32),
+            Err(Errno(error)) => return errno(error as u32),
         }
     }
     let longer = Program { length: instructions.len() as u64, instructions: instructions.as_ptr() };
@@ -132,8 +132,7 @@ pub fn restrict() -> u64 {
     0
 }
 
-/// Whether strict mode forbids a call to a thread.
-pub fn forbids(tid: u32, number: u32) -> bool {
-    let allowed = [raw::__NR_read, raw::__NR_write, raw::__NR_exit, raw::__NR_rt_sigreturn];
-    STRICT_THREAD.load(Relaxed) == u64::from(tid) && !allowed.contains(&number)
+/// Whether a thread is in strict mode.
+pub fn is_strict(tid: u32) -> bool {
+    STRICT_THREAD.load(Relaxed) == u64::from(tid)
 }

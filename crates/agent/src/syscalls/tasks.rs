@@ -1,6 +1,7 @@
 //! Threads and processes: begin, fork, end.
 
-use super::{Call, EFAULT, EINVAL, Gate, Verdict, errno, exec, seccomp};
+use super::call::{Call, EFAULT, EINVAL, Gate, Verdict, errno};
+use super::exec;
 use crate::machine::published_policies;
 use crate::pages::{Inherited, in_call, is_virtual};
 use crate::runtime::{self, runtime};
@@ -52,7 +53,7 @@ const LEAST_CLONE3: u64 = 64;
 
 impl Task {
     /// That of clone.
-    pub fn of_clone([flags, stack, parent_tid, child_tid, tls, _]: [u64; 6]) -> Self {
+    fn of_clone([flags, stack, parent_tid, child_tid, tls, _]: [u64; 6]) -> Self {
         Task { flags: flags & 0xffff_ffff, stack, how: How::Clone([parent_tid, child_tid, tls]) }
     }
 
@@ -77,24 +78,36 @@ impl Task {
 /// `CLONE_CLEAR_SIGHAND`.
 const CLEAR_HANDLERS: u64 = 1 << 32;
 
-/// The program's clone, fork or vfork.
-pub fn clone(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
+/// The program's clone.
+pub fn clone(thread: &mut Thread, call: &Call) -> Option<Verdict> {
+    Some(begin(thread, call, Task::of_clone(call.arguments)))
+}
+
+/// The program's fork.
+pub fn fork(thread: &mut Thread, call: &Call) -> Option<Verdict> {
+    Some(begin(thread, call, Task::of_clone([raw::SIGCHLD.into(), 0, 0, 0, 0, 0])))
+}
+
+/// The program's vfork.
+pub fn vfork(thread: &mut Thread, call: &Call) -> Option<Verdict> {
+    let flags = raw::CLONE_VM | raw::CLONE_VFORK | raw::SIGCHLD;
+    Some(begin(thread, call, Task::of_clone([flags.into(), 0, 0, 0, 0, 0])))
+}
+
+fn begin(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
     if thread.context.get(own::PENDING) != 0 {
         // What waits is delivered first; the call is made again afterwards.
-        return Verdict::Continue(runtime::enter(thread, call.ip));
+        return Verdict::Resume(call.ip);
     }
-    if task.has(raw::CLONE_VM) { share(thread, call, task) } else { fork(thread, task) }
+    if task.has(raw::CLONE_VM) { share(thread, call, task) } else { copy(thread, task) }
 }
 
 /// The program's clone3.
-pub fn clone3(thread: &mut Thread, call: &Call) -> Verdict {
+pub fn clone3(thread: &mut Thread, call: &Call) -> Option<Verdict> {
     let [at, bytes, ..] = call.arguments;
     // The kernel refuses it without looking further.
     if !(LEAST_CLONE3..=PAGE).contains(&bytes) {
-        return Verdict::Execute;
-    }
-    if let Some(answer) = seccomp::judged(raw::__NR_clone3, [0; 6]) {
-        return Verdict::Done(answer);
+        return None;
     }
     let mut words = alloc::vec![0u64; bytes.div_ceil(8) as usize];
     let last = words.len() - 1;
@@ -105,13 +118,11 @@ pub fn clone3(thread: &mut Thread, call: &Call) -> Verdict {
         words[last] = u64::from_le_bytes(rest);
         Ok(())
     });
-    if read.is_err() {
-        return Verdict::Done(EFAULT);
-    }
-    match Task::of_clone3(words, bytes) {
-        Some(task) => clone(thread, call, task),
+    Some(match Task::of_clone3(words, bytes) {
+        _ if read.is_err() => Verdict::Done(EFAULT),
+        Some(task) => begin(thread, call, task),
         None => Verdict::Done(EINVAL),
-    }
+    })
 }
 
 /// A task that shares the memory: a thread, or a process that borrows it until it execs (vfork).
@@ -232,7 +243,7 @@ pub unsafe extern "C" fn on_new_thread(context: ThreadContext) -> u64 {
 }
 
 /// A process with a copy of the memory.
-fn fork(thread: &mut Thread, task: Task) -> Verdict {
+fn copy(thread: &mut Thread, task: Task) -> Verdict {
     let runtime = runtime();
     let (clears_handlers, stack) = (task.clears_handlers(), task.stack);
     // The child begins on a copy of this very stack: what the program wants for its stack pointer is set below.
