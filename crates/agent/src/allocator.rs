@@ -418,7 +418,7 @@ fn on_stack(at: u64, sp: u64) -> Option<u64> {
 /// Has the program come here when it comes to `ip`.
 fn watch(ip: u64) {
     let mut code = runtime().code.lock();
-    let crate::runtime::Code { cache, env, .. } = &mut *code;
+    let crate::code::Code { cache, env, .. } = &mut *code;
     if env.watched.insert(ip) {
         cache.invalidate(env, ip..ip + 1);
     }

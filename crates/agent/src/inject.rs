@@ -305,7 +305,7 @@ impl Tracee {
 }
 
 /// Where the agent would like to be: below its other memory ([`crate::sys`]), and, to the predictor of jumps, away from
-/// the translations ([`crate::arenas`]).
+/// the translations ([`crate::code::arenas`]).
 const IMAGE_HINT: u64 = 0x7e8f_00f0_0000;
 
 /// The offset of a `syscall` instruction in the bytes of a vdso. Any two bytes `0f 05` do: they are executed as such.

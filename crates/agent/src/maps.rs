@@ -5,12 +5,14 @@
 
 use crate::call;
 use crate::machine::policy::Policy;
+use crate::session_file::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::fmt::Write;
 use core::hash::{BuildHasher, Hash};
 use core::ops::Range;
+use numalens_event::exact::log as records;
 use rustc_hash::FxBuildHasher;
 
 /// A range of addresses mapped alike.
@@ -314,6 +316,13 @@ fn read_at(path: &CStr) -> Vec<u8> {
         let _ = call!(__NR_close, file);
     }
     text
+}
+
+/// Logs a mapping for the collector.
+pub fn log(memory: &ProcessMemory, mapping: &Mapping, offset: u64, name: &[u8]) {
+    let shared = mapping.file.key & !1 | u64::from(mapping.shared);
+    let words = [mapping.start, mapping.end, offset, u64::from(mapping.protection), shared, memory.next_site()];
+    memory.log(records::MAPPED, &words, name);
 }
 
 #[cfg(test)]

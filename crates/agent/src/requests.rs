@@ -10,9 +10,9 @@
 
 use crate::blocks;
 use crate::call;
-use crate::pages::is_virtual;
 use crate::placement;
-use crate::runtime::runtime;
+use crate::runtime::{is_virtual, runtime};
+use crate::static_program;
 use crate::sys;
 use crate::thread::Thread;
 use crate::user;
@@ -52,7 +52,7 @@ pub fn answer(thread: &mut Thread, next: u64) {
             context.set_register(2, sys::now_ns());
         }
         Request::WhenMoved => context.set_register(2, thread.moved_ns.get()),
-        Request::Alloc | Request::Free | Request::Name => match runtime().allocator() {
+        Request::Alloc | Request::Free | Request::Name => match static_program::allocator() {
             Some(allocator) => allocator.declared(thread, request, next),
             None => return,
         },

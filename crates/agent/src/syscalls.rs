@@ -19,11 +19,11 @@ pub mod table;
 pub mod tasks;
 pub mod written;
 
+use crate::code::smc;
 use crate::interposer;
-use crate::pages::{in_call, is_virtual};
-use crate::runtime::runtime;
+use crate::pages::in_call;
+use crate::runtime::{is_virtual, runtime};
 use crate::signals;
-use crate::smc;
 use crate::sys;
 use crate::thread::Thread;
 use call::{Call, Gate, Verdict};

@@ -4,7 +4,7 @@ use crate::allocator::Calls;
 use crate::cache::Cache;
 use crate::machine::place::Place;
 use crate::placement::{self, Seat, Words};
-use crate::signals::{Actions, Pending};
+use crate::signals::{Actions, ThreadSignals};
 use crate::sys;
 use crate::thread_context::{ThreadContext, own};
 use alloc::boxed::Box;
@@ -31,59 +31,20 @@ pub struct Thread {
     pub known: Words,
     /// Where it is on a virtual machine.
     pub place: Place,
-    /// What signals do: shared by the threads of a process, not by a child that borrows the memory (vfork).
-    pub actions: Arc<Actions>,
-    /// The program's alternate signal stack, as the program knows it.
-    pub alternate: AlternateStack,
-    /// Signals that wait to be delivered.
-    pub pending: Pending,
-    /// The mask that a new thread begins with, once its context is in use.
-    pub first_mask: u64,
+    /// Its signals.
+    pub signals: ThreadSignals,
     /// Its private cache, once something was looked up there.
     pub cache: RefCell<Option<Cache>>,
     /// Its calls of the program's own allocator.
     pub allocations: Calls,
     /// When memory was moved by its latest `mremap`.
     pub moved_ns: Cell<u64>,
-    /// It begins without handlers of signals (`CLONE_CLEAR_SIGHAND`).
-    pub clears_handlers: bool,
     /// It is in a call by which pages may come ([`crate::pages::in_call`]): what `context::NEWS` was before.
     pub in_call: Option<u64>,
     /// Memory of which pages that are not known have been found not to be there, when it was last looked for a call.
     pub absent: Cell<Option<(u64, u64)>>,
     /// A process of its own that borrows the memory until it execs or ends (vfork).
     pub borrows: bool,
-}
-
-/// A `stack_t`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug)]
-pub struct AlternateStack {
-    /// Lowest address.
-    pub base: u64,
-    /// `SS_*`.
-    pub flags: i32,
-    /// Fills a word.
-    pub padding: u32,
-    /// Bytes.
-    pub bytes: u64,
-}
-
-/// `SS_DISABLE`.
-pub const DISABLED: i32 = 2;
-/// `SS_ONSTACK`.
-pub const ON_STACK: i32 = 1;
-/// `SS_AUTODISARM`.
-pub const DISARM: i32 = 1 << 31;
-
-impl AlternateStack {
-    /// None.
-    pub const NONE: Self = AlternateStack { base: 0, flags: DISABLED, padding: 0, bytes: 0 };
-
-    /// Whether a stack pointer is on it.
-    pub fn holds(&self, stack: u64) -> bool {
-        self.flags & DISABLED == 0 && self.flags & DISARM == 0 && stack > self.base && stack - self.base <= self.bytes
-    }
 }
 
 impl Thread {
@@ -99,14 +60,10 @@ impl Thread {
             node: -1,
             known: placement::NOWHERE,
             place,
-            actions,
-            alternate: AlternateStack::NONE,
-            pending: Pending::default(),
-            first_mask: 0,
+            signals: ThreadSignals::new(actions),
             cache: RefCell::new(None),
             allocations: Calls::default(),
             moved_ns: Cell::new(0),
-            clears_handlers: false,
             in_call: None,
             absent: Cell::new(None),
             borrows: false,

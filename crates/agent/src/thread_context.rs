@@ -111,7 +111,7 @@ pub mod own {
     pub const COUNT_FRAME: u32 = OWNER + 0x38;
     /// Where in the cache the thread went on when it last came by ...
     pub const GOES_ON: u32 = OWNER + 0x40;
-    /// ... and the [`crate::arenas::Epoch`] in which that was found.
+    /// ... and the [`crate::code::arenas::Epoch`] in which that was found.
     pub const EPOCH: u32 = OWNER + 0x48;
 }
 

@@ -17,8 +17,6 @@ pub unsafe trait Plain: Copy {}
 unsafe impl Plain for u64 {}
 // SAFETY: integers.
 unsafe impl<const N: usize> Plain for [u64; N] {}
-// SAFETY: integers.
-unsafe impl Plain for crate::thread::AlternateStack {}
 
 /// Copies a value out of the program's memory.
 ///

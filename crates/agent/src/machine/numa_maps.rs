@@ -8,9 +8,9 @@ use super::others::Other;
 use super::policy::{Policy, mode};
 use super::{number_of, placement, published_policies, shared_policies};
 use crate::maps;
+use crate::pages::reconcile_all;
 use crate::placement as places;
 use crate::runtime::{Runtime, runtime};
-use crate::syscalls::tasks;
 use crate::thread::Thread;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -57,7 +57,7 @@ pub fn write(to: &mut String, text: &str, thread: &Thread, tid: Option<u32>) -> 
 /// The pieces of this process's mappings.
 fn own(runtime: &Runtime, thread: &Thread, policy: Policy, mappings: &[Range<u64>]) -> Vec<Piece> {
     // What is there and was never looked at gets its home now, as if it were asked for.
-    tasks::reconcile(thread);
+    reconcile_all(thread);
     let code = runtime.code.lock();
     let mut pieces: Vec<Piece> = Vec::new();
     for range in mappings {

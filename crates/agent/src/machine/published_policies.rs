@@ -7,8 +7,7 @@
 use super::policy::Policy;
 use crate::call;
 use crate::maps::{File, Mapping, Maps};
-use crate::pages::is_virtual;
-use crate::runtime::Runtime;
+use crate::runtime::{Runtime, is_virtual};
 use crate::sys::PAGE;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -6,8 +6,7 @@
 
 use super::policy::Policy;
 use crate::maps::Mapping;
-use crate::pages::is_virtual;
-use crate::runtime::{Runtime, runtime};
+use crate::runtime::{Runtime, is_virtual, runtime};
 use crate::sys::PAGE;
 use core::ops::Range;
 use core::sync::atomic::AtomicBool;

@@ -7,8 +7,8 @@
 //!                     Z  -  Y  .  .     Z is placed alone: a huge page takes a chunk of which nothing is left
 //! ```
 
-use super::home::is_virtual;
 use super::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow, continuing, open, query};
+use crate::runtime::is_virtual;
 use crate::session_file::ProcessMemory;
 use crate::sys;
 use alloc::vec::Vec;

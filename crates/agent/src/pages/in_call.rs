@@ -15,13 +15,13 @@
 //! Calls block, so nobody holds a lock meanwhile. Behind the call generated code looks whether there is news
 //! ([`fixed::NEWS`]), and comes to the agent; a signal's handler does before it begins.
 
-use super::home::{class_of, class_with, expected, is_virtual, may_be_huge};
+use super::home::{class_of, class_with, expected, may_be_huge};
 use super::{AccessHandler, Backing, CHUNK, END, Mapping, PAGE_BITS, Shadow, common, new_record, open, query, stack};
 use crate::lines;
 use crate::lock::Lock;
 use crate::machine;
 use crate::maps::Maps;
-use crate::runtime::{Runtime, runtime};
+use crate::runtime::{Runtime, is_virtual, runtime};
 use crate::session_file::ProcessMemory;
 use crate::sys::{self, raw};
 use crate::syscalls::written::{Amount, Written};

@@ -1,10 +1,10 @@
 //! Pages that a forked child shares with its parent until it writes them.
 
-use super::home::is_virtual;
 use super::huge_pages::addresses;
 use super::query::Scan;
 use super::{CHUNK, Shadow, continuing, entry_class, open};
 use crate::maps::{Backing, Maps};
+use crate::runtime::is_virtual;
 use crate::session_file::ProcessMemory;
 use crate::sys::{self, raw};
 use alloc::vec::Vec;

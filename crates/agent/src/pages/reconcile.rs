@@ -1,11 +1,12 @@
 //! Pages that the kernel placed and that nobody has accessed: they are looked for before they go, and when a program
 //! ends.
 
-use super::home::{class_of, class_with, expected, is_virtual};
+use super::home::{class_of, class_with, expected};
 use super::{CHUNK, END, PAGE_BITS, Shadow, common, new_record, query};
 use crate::interposer;
 use crate::machine;
 use crate::maps::{Mapping, Maps};
+use crate::runtime::{is_virtual, runtime};
 use crate::session_file::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
@@ -74,4 +75,11 @@ impl Shadow {
             self.store(page, PageEntry { class, slot: number * 2 });
         }
     }
+}
+
+/// The process's memory is about to go: what is in it that nobody was seen to place.
+pub fn reconcile_all(thread: &Thread) {
+    let runtime = runtime();
+    let code = runtime.code.lock();
+    runtime.shadow.reconcile(runtime.process(), thread, &code.env.maps, 0..sys::USER_END);
 }

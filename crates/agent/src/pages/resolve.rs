@@ -13,8 +13,9 @@
 //! Before pages go, move, or are shared with a child, those that are still pending are asked for, all at once. For what
 //! is left when a program is killed, and while it runs, the collector asks.
 
-use super::home::{class_of, is_virtual, pending_home};
+use super::home::{class_of, pending_home};
 use super::{Chunks, PATIENCE, Shadow, open, query};
+use crate::runtime::is_virtual;
 use crate::session_file::ProcessMemory;
 use crate::thread::Thread;
 use core::ops::Range;

@@ -2,10 +2,12 @@
 //! program has asked for.
 
 use super::held::{HELD_BITS, hold};
-use super::{ALL_BUT_FAULTS, Action, SIGNALS, bit, install};
+use super::kernel::install;
+use super::numbers::{ALL_BUT_FAULTS, bit};
+use super::state::{Action, AlternateStack, DISABLED, DISARM, ON_STACK, SIGNALS};
 use crate::call;
 use crate::sys::{self, raw};
-use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
+use crate::thread::Thread;
 
 /// The program's rt_sigaction.
 pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u64 {
@@ -21,7 +23,7 @@ pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u6
         Ok(wanted) => wanted,
         Err(error) => return errno(error.0 as u32),
     };
-    let mut table = thread.actions.table.lock();
+    let mut table = thread.signals.actions.table.lock();
     let was = table[signal as usize];
     if let Some(wanted) = wanted {
         let result = install(signal, &wanted);
@@ -51,7 +53,7 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     let everything = ALL_BUT_FAULTS;
     // SAFETY: masks of our own.
     let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const everything, &raw mut was, 8) };
-    let current = thread.pending.mask().map_or(was, |mask| *mask) | thread.pending.blocked;
+    let current = thread.signals.pending.mask().map_or(was, |mask| *mask) | thread.signals.pending.blocked;
     let changed = match (wanted, how as u32) {
         (None, _) => Some(current),
         (Some(set), raw::SIG_BLOCK) => Some(current | set),
@@ -63,8 +65,8 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     hold(thread, changed.unwrap_or(current));
     // What waited has come by now, if it may: the handler has changed what `thread` leads to.
     let thread = core::hint::black_box(thread);
-    let kept = thread.pending.mask().is_some();
-    if let Some(mask) = thread.pending.mask() {
+    let kept = thread.signals.pending.mask().is_some();
+    if let Some(mask) = thread.signals.pending.mask() {
         *mask = next;
     }
     let in_force = if kept { everything } else { next };
@@ -82,8 +84,8 @@ pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
     // SAFETY: the program's own call.
     let result = unsafe { sys::for_program(raw::__NR_rt_sigpending, [set, size, 0, 0, 0, 0]) };
     match crate::user::read::<u64>(set) {
-        Ok(known) if result == 0 && thread.pending.held.iter().any(Option::is_some) => {
-            let held = thread.pending.held.iter().flatten().fold(0, |all, held| all | bit(held.signal));
+        Ok(known) if result == 0 && thread.signals.pending.held.iter().any(Option::is_some) => {
+            let held = thread.signals.pending.held.iter().flatten().fold(0, |all, held| all | bit(held.signal));
             crate::user::write(set, &(known | held)).map_or(result, |()| 0)
         }
         _ => result,
@@ -94,8 +96,8 @@ pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
 pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
     const SMALLEST: u64 = 2048;
     let stack = thread.context.register(4);
-    let on_it = thread.alternate.holds(stack);
-    let was = seen(thread.alternate, on_it);
+    let on_it = thread.signals.alternate.holds(stack);
+    let was = seen(thread.signals.alternate, on_it);
     if new != 0 {
         let wanted: AlternateStack = match crate::user::read(new) {
             Ok(wanted) => wanted,
@@ -105,9 +107,9 @@ pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
             return errno(linux_raw_sys::errno::EPERM);
         }
         match wanted.flags & !DISARM {
-            DISABLED => thread.alternate = AlternateStack::NONE,
+            DISABLED => thread.signals.alternate = AlternateStack::NONE,
             0 | ON_STACK if wanted.bytes >= SMALLEST => {
-                thread.alternate = AlternateStack { flags: wanted.flags & DISARM, ..wanted };
+                thread.signals.alternate = AlternateStack { flags: wanted.flags & DISARM, ..wanted };
             }
             0 | ON_STACK => return errno(linux_raw_sys::errno::ENOMEM),
             _ => return errno(linux_raw_sys::errno::EINVAL),

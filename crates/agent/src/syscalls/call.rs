@@ -12,6 +12,8 @@ pub enum Verdict {
     Done(u64),
     /// Go on at this address of the program's, with its registers as they are.
     Resume(u64),
+    /// Return from a signal's handler, to this address of the program's.
+    ReturnFromSignal(u64),
 }
 
 /// By which instruction the program makes a call.

@@ -16,12 +16,12 @@
 //! waited for: the helper has the files of the process open.
 
 use super::call::{Call, ENOMEM, Verdict};
-use super::tasks::reconcile;
 use crate::inject::{self, Plan};
 use crate::lock::Lock;
+use crate::pages::reconcile_all;
 use crate::program::{self, Prospect};
 use crate::runtime::{Runtime, runtime};
-use crate::static_program::environment::Passed;
+use crate::static_program::{self, environment::Passed};
 use crate::sys::{self, Errno, PAGE, raw};
 use crate::thread::Thread;
 use crate::thread_context::own;
@@ -147,7 +147,7 @@ fn execute(thread: &mut Thread, call: &Call, file: &File, variables: usize) -> O
     };
     let mut arguments = call.arguments;
     let variables = &mut arguments[variables];
-    desk.passed = runtime.static_program.as_ref().and_then(|program| program.environment.pass(*variables));
+    desk.passed = static_program::get().and_then(|program| program.environment.pass(*variables));
     if let Some(passed) = &desk.passed {
         *variables = passed.array();
     }
@@ -223,7 +223,7 @@ fn plan(runtime: &Runtime, thread: &Thread) -> Plan {
 fn leave(runtime: &Runtime, thread: &mut Thread) {
     let memory = runtime.process();
     if !thread.borrows {
-        reconcile(thread);
+        reconcile_all(thread);
     }
     let (process, own_thread) = (runtime.session.entry(memory.extent), runtime.session.entry(thread.first));
     let now = sys::now_ns();

@@ -2,8 +2,7 @@
 
 use super::call::arguments;
 use crate::machine;
-use crate::pages::is_virtual;
-use crate::runtime::runtime;
+use crate::runtime::{is_virtual, runtime};
 use crate::sys::{self, raw};
 use crate::thread::Thread;
 use crate::user;
@@ -14,7 +13,7 @@ const VSYSCALLS: u64 = 0xffff_ffff_ff60_0000;
 /// virtual machine the vdso's getcpu. If `ip` is one of them, does it and returns where it returns to.
 pub fn execute(thread: &mut Thread, ip: u64) -> Option<u64> {
     let number = match ip.wrapping_sub(VSYSCALLS) {
-        _ if runtime().code.lock().env.getcpu == Some(ip) => raw::__NR_getcpu,
+        _ if runtime().code.lock().env.vdso.getcpu == Some(ip) => raw::__NR_getcpu,
         0 => raw::__NR_gettimeofday,
         0x400 => raw::__NR_time,
         0x800 => raw::__NR_getcpu,

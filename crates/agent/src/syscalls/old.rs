@@ -10,9 +10,9 @@ use super::call::{Call, EFAULT, EINVAL, Gate, LEAST_CODE, Verdict, errno};
 use super::memory::segment::{ATTACH_BY_OLD_RULES, DETACH_BY_OLD_RULES};
 use super::{examine_call, limits, memory, seccomp, table};
 use crate::runtime::{give_up, runtime};
-use crate::signals::{self, Action};
+use crate::signals::{self, Action, AlternateStack};
 use crate::sys::{self, PAGE, raw};
-use crate::thread::{AlternateStack, Thread};
+use crate::thread::Thread;
 use crate::user;
 use alloc::vec::Vec;
 

@@ -2,7 +2,7 @@
 //! that it is there.
 //!
 //! - What puts something else there (`mmap` and `mremap` at a fixed place, `shmat` with `SHM_REMAP`, `brk`): what can
-//!   move makes way ([`crate::give_way`]); else it gets `ENOMEM`, or `EEXIST`, as where something is that cannot be
+//!   move makes way ([`crate::code::give_way`]); else it gets `ENOMEM`, or `EEXIST`, as where something is that cannot be
 //!   moved.
 //! - What takes it away (`munmap`, `madvise`) is done to what is the program's; `madvise` says `ENOMEM`, as where
 //!   nothing is.
@@ -11,8 +11,10 @@
 //! What is refused the collector reports. Without a fixed place, the kernel maps beside what is there.
 
 use super::call::ENOMEM;
+use crate::code::Code;
+use crate::code::give_way::give_way;
 use crate::maps::Maps;
-use crate::runtime::{Code, runtime};
+use crate::runtime::runtime;
 use crate::sys::{self, PAGE};
 use crate::thread::Thread;
 use alloc::vec::Vec;
@@ -76,7 +78,7 @@ const MOST_REPORTED: u32 = 8;
 /// Judges a call, under the lock that it is made under.
 pub fn judge(code: &mut Code, thread: &Thread, claim: Claim) -> Judgement {
     match claim {
-        Claim::Takes(refusal) if is_taken(code, &refusal.range) && !code.give_way(thread, &refusal.range) => {
+        Claim::Takes(refusal) if is_taken(code, &refusal.range) && !give_way(code, thread, &refusal.range) => {
             refuse(&refusal)
         }
         Claim::Changes(refusal) if is_taken(code, &refusal.range) => refuse(&refusal),

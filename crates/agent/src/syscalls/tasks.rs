@@ -3,27 +3,19 @@
 use super::call::{Call, EFAULT, EINVAL, Gate, Verdict, errno};
 use super::exec;
 use crate::machine::published_policies;
-use crate::pages::{Inherited, in_call, is_virtual};
-use crate::runtime::{self, runtime};
+use crate::pages::{Inherited, in_call, reconcile_all};
+use crate::runtime::{give_up, is_virtual, runtime};
 use crate::session_file::Session;
 use crate::sys::{self, Errno, PAGE, raw};
 use crate::thread::Thread;
 use crate::thread_context::{ThreadContext, own};
-use crate::{HEAP, boot, call, entry, placement, signals, user};
+use crate::{HEAP, call, entry, placement, signals, static_program, user};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{self, end, kind};
 use numalens_translator::context as fixed;
-
-/// Threads that may be in translated code, and processes that borrow the memory.
-static LIVE: AtomicU32 = AtomicU32::new(1);
-
-/// How many threads, and processes that borrow the memory, there are at most.
-pub fn live() -> u32 {
-    LIVE.load(Relaxed)
-}
 
 /// What a new task is to be.
 pub struct Task {
@@ -144,18 +136,18 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
         runtime.session.thread_ended(extent);
         return no_memory;
     };
-    boot::prepare(context);
-    let actions = signals::inherit(&thread.actions, task.has(raw::CLONE_SIGHAND));
+    runtime.prepare(context);
+    let actions = signals::inherit(&thread.signals.actions, task.has(raw::CLONE_SIGHAND));
     let child = Thread::new(context, extent, thread.place.clone(), actions);
     child.borrows = !is_thread;
-    child.clears_handlers = task.clears_handlers();
-    child.pending = thread.pending.inherited();
+    child.signals.clears_handlers = task.clears_handlers();
+    child.signals.pending = thread.signals.pending.inherited();
     if is_virtual() {
         placement::begin(&runtime.session, child);
     }
     // A vfork child keeps the alternate stack, a thread does not.
     if task.has(raw::CLONE_VFORK) {
-        child.alternate = thread.alternate;
+        child.signals.alternate = thread.signals.alternate;
     }
     for register in 0..16 {
         context.set_register(register, thread.context.register(register));
@@ -171,8 +163,8 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
     context.set(own::NEXT, next);
     runtime.session.entry(extent).stack.store(context.register(4), Relaxed);
     let mask = signals::block_all();
-    LIVE.fetch_add(1, Relaxed);
-    child.first_mask = mask;
+    runtime.live.fetch_add(1, Relaxed);
+    child.signals.first_mask = mask;
     let child = &raw mut *child;
     // SAFETY: the child goes to its own context at once; the parent goes on here. All signals are blocked in both.
     let result = unsafe {
@@ -188,14 +180,14 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
         // SAFETY: no child has seen it.
         drop(unsafe { Box::from_raw(child) });
         runtime.session.thread_ended(extent);
-        LIVE.fetch_sub(1, Relaxed);
+        runtime.live.fetch_sub(1, Relaxed);
         context.unmap(&runtime.layout);
     } else if is_virtual() && (is_thread || !task.has(raw::CLONE_VFORK)) {
         // It may be bound, and asked about, before it has run.
         runtime.session.entry(extent).id.store(result as u32, Release);
     } else if task.has(raw::CLONE_VFORK) && !is_thread {
         // It has its own memory by now, or is gone.
-        LIVE.fetch_sub(1, Relaxed);
+        runtime.live.fetch_sub(1, Relaxed);
         runtime.threads.lock().retain(|(_, other)| *other != context);
         in_call::forget(context);
         runtime.retired.lock().push((result as u32, context));
@@ -216,30 +208,22 @@ fn take_retired() -> Option<ThreadContext> {
     Some(context)
 }
 
-/// The first that a new thread does, on its own stack of the agent, all signals blocked. Returns where to go on.
-///
-/// # Safety
-/// For the assembly of [`crate::entry`] only: `context` is this thread's, and the thread is in the agent.
-pub unsafe extern "C" fn on_new_thread(context: ThreadContext) -> u64 {
-    // SAFETY: the context of this thread, made for it.
-    let thread = unsafe { Thread::of(context) };
+/// The first that a new thread does, on its own stack of the agent, all signals blocked.
+pub fn begin_thread(thread: &mut Thread) {
+    let runtime = runtime();
     thread.tid = sys::thread_id();
-    let entry = runtime().session.entry(thread.extent);
+    let entry = runtime.session.entry(thread.extent);
     if !is_virtual() {
-        placement::begin(&runtime().session, thread);
+        placement::begin(&runtime.session, thread);
     }
     entry.start_ns.store(sys::now_ns(), Relaxed);
-    runtime().session.take_name(thread.extent);
+    runtime.session.take_name(thread.extent);
     entry.id.store(thread.tid, Release);
-    runtime().threads.lock().push((thread.tid, context));
-    context.log_fs_base(runtime().process());
-    if thread.clears_handlers {
+    runtime.threads.lock().push((thread.tid, thread.context));
+    thread.context.log_fs_base(runtime.process());
+    if thread.signals.clears_handlers {
         signals::clear_handlers(thread);
     }
-    let next = context.get(own::NEXT);
-    let entry = runtime::enter(thread, next);
-    signals::open(thread);
-    entry
 }
 
 /// A process with a copy of the memory.
@@ -286,7 +270,7 @@ fn copy(thread: &mut Thread, task: Task) -> Verdict {
     }
     if result == 0 {
         if let Err(Errno(error)) = become_child(thread, child, &shared) {
-            runtime::give_up(format_args!("a forked process cannot be observed (error {error})"));
+            give_up(format_args!("a forked process cannot be observed (error {error})"));
         }
         if stack != 0 {
             thread.context.set_register(4, stack);
@@ -355,7 +339,7 @@ fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[I
     runtime.shadow.inherit(&memory, shared);
     published_policies::publish_again(runtime);
     // The parent's other threads do not exist here.
-    LIVE.store(1, Relaxed);
+    runtime.live.store(1, Relaxed);
     exec::forget();
     runtime.retired.lock().clear();
     *runtime.threads.lock() = alloc::vec![(thread.tid, thread.context)];
@@ -364,7 +348,7 @@ fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[I
 
 /// Notes the end of a thread in the directory.
 fn note_end(thread: &mut Thread) {
-    if let Some(allocator) = runtime().allocator() {
+    if let Some(allocator) = static_program::allocator() {
         allocator.end(thread);
     }
     let session = &runtime().session;
@@ -381,7 +365,7 @@ pub fn exit_thread(thread: &mut Thread, status: u64) -> ! {
     runtime().threads.lock().retain(|(_, context)| *context != thread.context);
     if !thread.borrows {
         runtime().retired.lock().push((thread.tid, thread.context));
-        LIVE.fetch_sub(1, Relaxed);
+        runtime().live.fetch_sub(1, Relaxed);
     }
     sys::exit(status as i32)
 }
@@ -390,7 +374,7 @@ pub fn exit_thread(thread: &mut Thread, status: u64) -> ! {
 pub fn exit_process(thread: &mut Thread, status: u64) -> ! {
     signals::block_all();
     if !thread.borrows {
-        reconcile(thread);
+        reconcile_all(thread);
     }
     note_end(thread);
     if !thread.borrows {
@@ -401,11 +385,4 @@ pub fn exit_process(thread: &mut Thread, status: u64) -> ! {
         entry.end.store(end::EXIT | (status as u32 & 0xff) << 8, Release);
     }
     sys::exit_group(status as i32)
-}
-
-/// The process's memory is about to go: what is in it that nobody was seen to place.
-pub fn reconcile(thread: &Thread) {
-    let runtime = runtime();
-    let code = runtime.code.lock();
-    runtime.shadow.reconcile(runtime.process(), thread, &code.env.maps, 0..sys::USER_END);
 }

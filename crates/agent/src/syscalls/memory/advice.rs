@@ -1,8 +1,8 @@
 //! madvise.
 
 use super::{Affected, Change, CodeFate, Done};
+use crate::code::Code;
 use crate::maps::Huge;
-use crate::runtime::Code;
 use crate::sys::raw;
 use crate::syscalls::call::ENOMEM;
 use crate::syscalls::own_memory::{Claim, range_of};

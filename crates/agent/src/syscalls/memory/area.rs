@@ -1,11 +1,10 @@
 //! Areas of the map: mmap, munmap, mprotect.
 
 use super::{Affected, Change, CodeFate, Done, file};
-use crate::boot::log_mapping;
+use crate::code::Code;
 use crate::interposer;
 use crate::machine::published_policies;
-use crate::maps::{Backing, File, Mapping};
-use crate::runtime::Code;
+use crate::maps::{self, Backing, File, Mapping};
 use crate::sys::{PAGE, raw};
 use crate::syscalls::call::{ENOMEM, errno};
 use crate::syscalls::memory::lock::locks_new;
@@ -93,7 +92,7 @@ impl Change for Map {
             published_policies::begin();
         }
         done.maps().insert(mapping);
-        log_mapping(memory, &mapping, offset, &name);
+        maps::log(memory, &mapping, offset, &name);
     }
 
     fn brought_in(&self, &[_, bytes, _, flags, ..]: &[u64; 6], result: u64, _heap_end: u64) -> Option<Written> {

@@ -1,9 +1,8 @@
 //! brk.
 
 use super::{Affected, Change, Done};
-use crate::boot::log_mapping;
-use crate::maps::Mapping;
-use crate::runtime::Code;
+use crate::code::Code;
+use crate::maps::{self, Mapping};
 use crate::sys::{PAGE, raw};
 use crate::syscalls::memory::lock::locks_new;
 use crate::syscalls::own_memory::{Claim, is_taken_for_good, range_of};
@@ -48,7 +47,7 @@ impl Change for Brk {
         if heap_end != 0 && new > old {
             let mapping = Mapping::anonymous(old, new, raw::PROT_READ | raw::PROT_WRITE);
             done.maps().insert(mapping);
-            log_mapping(done.runtime.process(), &mapping, 0, b"[heap]");
+            maps::log(done.runtime.process(), &mapping, 0, b"[heap]");
         } else if new < old {
             done.remove(new..old);
         }

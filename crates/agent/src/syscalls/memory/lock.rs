@@ -1,7 +1,8 @@
 //! Memory that is locked, or made what cannot be changed any more.
 
+use crate::code::Code;
 use crate::pages::in_call;
-use crate::runtime::{Code, runtime};
+use crate::runtime::runtime;
 use crate::sys::{self, raw};
 use crate::syscalls::call::{Call, EINVAL, ENOMEM, Verdict};
 use crate::syscalls::own_memory;

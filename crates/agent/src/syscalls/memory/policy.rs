@@ -1,8 +1,8 @@
 //! Policies of memory and moves of pages, on a real machine.
 
 use super::{Affected, Change, Done, execute};
+use crate::code::Code;
 use crate::machine::read_nodes;
-use crate::runtime::Code;
 use crate::sys;
 use crate::syscalls::call::{Call, EFAULT, Verdict};
 use crate::syscalls::own_memory::{Claim, range_of};

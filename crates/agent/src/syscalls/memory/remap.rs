@@ -1,9 +1,8 @@
 //! mremap.
 
 use super::{Affected, Change, CodeFate, Done};
-use crate::boot::log_mapping;
-use crate::maps::{Backing, Mapping};
-use crate::runtime::Code;
+use crate::code::Code;
+use crate::maps::{self, Backing, Mapping};
 use crate::sys::{self, PAGE, raw};
 use crate::syscalls::call::{EFAULT, ENOMEM};
 use crate::syscalls::own_memory::{Claim, is_taken, range_of};
@@ -70,7 +69,7 @@ impl Change for Remap {
             let mapping = Mapping { start: new.start, end: new.end, file, ..like };
             done.maps().insert(mapping);
             if like.backing == Backing::Anonymous {
-                log_mapping(memory, &mapping, 0, b"");
+                maps::log(memory, &mapping, 0, b"");
             }
         }
     }

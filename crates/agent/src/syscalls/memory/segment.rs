@@ -1,10 +1,9 @@
 //! Shared memory of System V: shmat, shmdt.
 
 use super::{Affected, Change, Done};
-use crate::boot::log_mapping;
+use crate::code::Code;
 use crate::machine::published_policies;
 use crate::maps::{self, Mapping, Maps};
-use crate::runtime::Code;
 use crate::sys::{self, PAGE, raw};
 use crate::syscalls::call::ENOMEM;
 use crate::syscalls::own_memory::{Claim, range_of};
@@ -45,7 +44,7 @@ impl Change for Attach {
         }
         published_policies::begin();
         done.maps().insert(line.mapping);
-        log_mapping(memory, &line.mapping, line.offset, line.name);
+        maps::log(memory, &line.mapping, line.offset, line.name);
     }
 }
 

@@ -113,7 +113,9 @@ pub static ROWS: &[Row] = &[
     row(Signals, "rt_sigprocmask", raw::__NR_rt_sigprocmask).old(&[175]).handled(control::mask).probe([0; 6]),
     row(Signals, "rt_sigpending", raw::__NR_rt_sigpending).old(&[176]).handled(control::pending),
     row(Signals, "sigaltstack", raw::__NR_sigaltstack).handled(control::alternate_stack),
-    row(Signals, "rt_sigreturn", raw::__NR_rt_sigreturn).handled(|thread, _| signals::sigreturn(thread)).strict(),
+    row(Signals, "rt_sigreturn", raw::__NR_rt_sigreturn)
+        .handled(|thread, _| Some(Verdict::ReturnFromSignal(signals::sigreturn(thread))))
+        .strict(),
     row(Control, "prctl", raw::__NR_prctl).old(&[172]).handled(control::process).library(),
     row(Control, "arch_prctl", raw::__NR_arch_prctl).handled(control::processor).answered(control::cpuid_faults),
     row(Control, "seccomp", raw::__NR_seccomp).old(&[354]).handled(control::seccomp),

@@ -1,7 +1,7 @@
 //! When the memory of translations that were evicted can be used again.
 //!
 //! Programs that make code all their lives (compilers at run time, interpreters of queries) leave translations behind
-//! that nobody executes any more. [`crate::arenas`] closes segments that are full of them, and the oldest ones when
+//! that nobody executes any more. [`super::arenas`] closes segments that are full of them, and the oldest ones when
 //! there is too much code: nothing leads into them any more, and no table of a thread names them. But threads may be
 //! inside still. Nobody is interrupted to find out; the threads say themselves, whenever they come by the agent, where
 //! they go on and in which epoch:
@@ -21,9 +21,10 @@
 //! jumps between blocks are unlinked once, and what these threads have in their tables is unlinked: then their next
 //! jump brings them by, and links itself again.
 
-use crate::arenas::Epoch;
+use super::Code;
+use super::arenas::Epoch;
 use crate::entry;
-use crate::runtime::{Code, runtime};
+use crate::runtime::runtime;
 use crate::thread_context::{ThreadContext, own};
 use numalens_translator::{Unlinked, context as fixed};
 

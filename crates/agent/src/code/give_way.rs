@@ -17,49 +17,48 @@
 //! known to want the place have the table elsewhere from the beginning
 //! ([`crate::static_program::executable::lays_out_memory`]).
 
+use super::Code;
 use crate::entry;
-use crate::runtime::{Code, runtime};
+use crate::runtime::runtime;
 use crate::sys;
-use crate::syscalls::{own_memory, tasks};
+use crate::syscalls::own_memory;
 use crate::thread::Thread;
 use core::ops::Range;
-use core::sync::atomic::Ordering::Release;
+use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_translator::{Shadow, context as fixed};
 
 /// How long the collector may write to the table before the call is refused.
 const PATIENCE_NS: u64 = 2_000_000_000;
 
-impl Code {
-    /// Makes way in a range. Whether nothing of the agent's is there any more.
-    pub fn give_way(&mut self, thread: &Thread, range: &Range<u64>) -> bool {
-        let runtime = runtime();
-        if tasks::live() > 1 || own_memory::is_taken_for_good(self, range) {
-            return false;
-        }
-        let table = runtime.shadow.range();
-        let moves = table.start < range.end && range.start < table.end;
-        if moves && !self.move_table(thread) {
-            return false;
-        }
-        let shadow = if moves { Shadow::FromContext } else { self.cache.config().shadow };
-        let Code { cache, env, .. } = self;
-        cache.restart(env, shadow);
-        thread.context.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
-        env.arenas.give_up();
-        !own_memory::is_taken(self, range)
+/// Makes way in a range. Whether nothing of the agent's is there any more.
+pub fn give_way(code: &mut Code, thread: &Thread, range: &Range<u64>) -> bool {
+    let runtime = runtime();
+    if runtime.live.load(Relaxed) > 1 || own_memory::is_taken_for_good(code, range) {
+        return false;
     }
+    let table = runtime.shadow.range();
+    let moves = table.start < range.end && range.start < table.end;
+    if moves && !move_table(thread) {
+        return false;
+    }
+    let shadow = if moves { Shadow::FromContext } else { code.cache.config().shadow };
+    let Code { cache, env, .. } = code;
+    cache.restart(env, shadow);
+    thread.context.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
+    env.arenas.give_up();
+    !own_memory::is_taken(code, range)
+}
 
-    fn move_table(&mut self, thread: &Thread) -> bool {
-        let runtime = runtime();
-        let header = runtime.process().header();
-        let since = sys::now_ns();
-        let patient = || {
-            sys::nap();
-            sys::now_ns().saturating_sub(since) < PATIENCE_NS
-        };
-        let moved = header.withdraw_shadow(patient) && runtime.shadow.move_away();
-        header.shadow.store(runtime.shadow.base(), Release);
-        thread.context.set(fixed::SHADOW_BASE, runtime.shadow.base() / 8);
-        moved
-    }
+fn move_table(thread: &Thread) -> bool {
+    let runtime = runtime();
+    let header = runtime.process().header();
+    let since = sys::now_ns();
+    let patient = || {
+        sys::nap();
+        sys::now_ns().saturating_sub(since) < PATIENCE_NS
+    };
+    let moved = header.withdraw_shadow(patient) && runtime.shadow.move_away();
+    header.shadow.store(runtime.shadow.base(), Release);
+    thread.context.set(fixed::SHADOW_BASE, runtime.shadow.base() / 8);
+    moved
 }

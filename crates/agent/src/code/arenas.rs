@@ -12,7 +12,7 @@
 //!
 //!   empty --> open --(full)--> full --(mostly dead, or too much)--> closed --(no thread is inside)--> left --(the same again)--> empty
 //! ```
-//! Which threads are inside of closed segments: [`crate::runtime::Code::reclaim`].
+//! Which threads are inside of closed segments: [`super::Code::reclaim`].
 //!
 //! Processors recognise jumps by the low bits of their addresses before they decode anything: Intel's of 2023 by 24
 //! (measured; [`ALIAS`]). Two pieces of code whose addresses differ by a multiple of that take each other's jumps for

@@ -19,134 +19,25 @@
 //! not protected any more. Memory that holds a stack is never protected: the kernel writes signals there, and functions
 //! within functions write what leads to them.
 
-use crate::call;
-use crate::code::TranslationEnv;
-use crate::maps::{Backing, Mapping, Maps};
-use crate::runtime::{Code, runtime};
+use super::protected::{HIGHEST, LOWEST, WORDS, protect, read};
+use super::{Code, TranslationEnv};
+use crate::runtime::{give_up, runtime};
 use crate::sys::{self, PAGE, raw};
-use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use hashbrown::HashMap;
-use rustc_hash::FxBuildHasher;
+use core::sync::atomic::Ordering::Relaxed;
 
-/// How often a page is protected: each time all of its code is translated again, with new sites.
-const MOST_TIMES: u8 = 4;
 /// How often the program may write to a protected page in a second: each time takes some 10 microseconds.
 const MOST_WRITES: u32 = 200;
-/// Words of a page.
-const WORDS: usize = PAGE as usize / 8;
-/// Pages protected at the same time: each may be a mapping of its own.
-const MOST_PAGES: usize = 2048;
-
-/// Where mappings with protected pages are, in all: from the start of the first to the end of the last. Only grows.
-static LOWEST: AtomicU64 = AtomicU64::new(u64::MAX);
-static HIGHEST: AtomicU64 = AtomicU64::new(0);
-
-/// A page that is protected, or was.
-#[derive(Default)]
-struct ProtectedPage {
-    /// How often it was protected.
-    times: u8,
-    /// What it holds; none: it is not protected.
-    copy: Option<Box<[u64; WORDS]>>,
-    /// Words of it that were looked at for the translation of others.
-    looked_at: Option<Box<[u64; WORDS / 64]>>,
-    /// Threads that are about to write to it.
-    writers: u32,
-    /// Writes within this second.
-    second: u64,
-    writes: u32,
-}
-
-/// Pages that are protected, and that were.
-#[derive(Default)]
-pub struct ProtectedPages {
-    pages: HashMap<u64, ProtectedPage, FxBuildHasher>,
-    closed: usize,
-}
-
-impl ProtectedPages {
-    /// Code in a range was looked at for the translation of other code.
-    pub fn looked_at(&mut self, range: Range<u64>) {
-        let Some(protected) = self.pages.get_mut(&(range.start & !(PAGE - 1))) else { return };
-        let words = protected.looked_at.get_or_insert_default();
-        for address in range {
-            let word = (address % PAGE / 8) as usize;
-            words[word / 64] |= 1 << (word % 64);
-        }
-    }
-
-    /// Whether all of a range is protected.
-    pub fn hold(&self, range: Range<u64>) -> bool {
-        pages(&range).all(|page| self.is_closed(page))
-    }
-
-    fn is_closed(&self, page: u64) -> bool {
-        self.closed > 0 && self.pages.get(&page).is_some_and(|protected| protected.copy.is_some())
-    }
-
-    /// Seals a range of pages, if it may be. Whether it is.
-    pub fn close(&mut self, maps: &Maps, range: Range<u64>) -> bool {
-        let open: Vec<u64> = pages(&range).filter(|&page| !self.is_closed(page)).collect();
-        let spent = |page| self.pages.get(page).is_some_and(|protected| protected.times >= MOST_TIMES);
-        if self.closed + open.len() > MOST_PAGES || open.iter().any(spent) {
-            return false;
-        }
-        let mappings: Vec<&Mapping> = open.iter().filter_map(|&page| maps.find(page)).collect();
-        if mappings.len() < open.len() || !mappings.iter().all(|mapping| may_be_protected(mapping)) {
-            return false;
-        }
-        for (&page, mapping) in open.iter().zip(mappings) {
-            if !protect(page, mapping.protection & !raw::PROT_WRITE) {
-                return false;
-            }
-            let protected = self.pages.entry(page).or_default();
-            *protected = ProtectedPage {
-                times: protected.times + 1,
-                copy: Some(Box::new(read(page))),
-                ..ProtectedPage::default()
-            };
-            self.closed += 1;
-            LOWEST.fetch_min(mapping.start, Relaxed);
-            HIGHEST.fetch_max(mapping.end, Relaxed);
-        }
-        true
-    }
-
-    /// Lets the program write to the protected pages of a range, and returns them.
-    fn open(&mut self, maps: &Maps, range: &Range<u64>) -> Vec<u64> {
-        if self.closed == 0 {
-            return Vec::new();
-        }
-        let few = (range.end - range.start) / PAGE <= self.pages.len() as u64;
-        let found: Vec<u64> = match few {
-            true => pages(range).filter(|&page| self.is_closed(page)).collect(),
-            false => self.pages.keys().copied().filter(|page| range.contains(page) && self.is_closed(*page)).collect(),
-        };
-        for &page in &found {
-            if let Some(mapping) = maps.find(page)
-                && !protect(page, mapping.protection)
-            {
-                crate::runtime::give_up(format_args!("the page at {page:#x} cannot be made writable again"));
-            }
-            if let Some(protected) = self.pages.get_mut(&page) {
-                *protected = ProtectedPage { times: protected.times, ..ProtectedPage::default() };
-                self.closed -= 1;
-            }
-        }
-        found
-    }
-}
 
 impl Code {
     /// What is written in a range, or may be by a call that is about to be executed, is the program's again: nothing
     /// that was translated of its protected pages holds.
     pub fn unprotect(&mut self, range: &Range<u64>) {
         let Code { cache, env, .. } = self;
-        for page in env.protected.open(&env.maps, range) {
-            cache.invalidate(env, page..page + PAGE);
+        match env.protected.open(&env.maps, range) {
+            Ok(pages) => pages.into_iter().for_each(|page| cache.invalidate(env, page..page + PAGE)),
+            Err(page) => give_up(format_args!("the page at {page:#x} cannot be made writable again")),
         }
     }
 
@@ -248,32 +139,4 @@ fn make_way_at(address: u64) {
     if let Some(end) = mapping.map(|mapping| mapping.end) {
         code.unprotect(&(address & !(PAGE - 1)..end));
     }
-}
-
-fn pages(range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
-    (range.start & !(PAGE - 1)..range.end).step_by(PAGE as usize)
-}
-
-fn may_be_protected(mapping: &Mapping) -> bool {
-    let wanted = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
-    let holds_a_stack = || {
-        let threads = runtime().threads.lock();
-        threads.iter().any(|(_, context)| (mapping.start..mapping.end).contains(&context.register(4)))
-    };
-    mapping.backing == Backing::Anonymous
-        && !mapping.shared
-        && mapping.protection & wanted == wanted
-        && !holds_a_stack()
-}
-
-/// The words of a page.
-fn read(page: u64) -> [u64; WORDS] {
-    // SAFETY: a page of the program's that can be read. Others may write to it meanwhile, which is what the comparison
-    // with a later state finds.
-    core::array::from_fn(|word| unsafe { ((page + 8 * word as u64) as *const u64).read_volatile() })
-}
-
-fn protect(page: u64, protection: u32) -> bool {
-    // SAFETY: a page of the program's that stays readable and executable; who writes to it comes here.
-    unsafe { call!(__NR_mprotect, page, PAGE, protection) }.is_ok()
 }
