@@ -18,6 +18,7 @@
 //! which is the one that the program made. What is published, and which blocks, is up to the collector, through the
 //! same channel as the library's.
 
+mod calls;
 mod channel;
 mod choice;
 mod functions;
@@ -29,8 +30,9 @@ use crate::runtime::runtime;
 use crate::sys::{self, raw};
 use crate::thread::Thread;
 use crate::user;
+pub use calls::Calls;
+use calls::{Old, Underway};
 use channel::{Caller, Channel, Record};
-use choice::Choice;
 use core::ffi::CStr;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
@@ -38,7 +40,7 @@ use functions::{Function, Functions};
 use hashbrown::HashSet;
 use numalens_event::record::{Call, Kind};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
-use regions::{Regions, Span};
+use regions::Span;
 use rustc_hash::FxBuildHasher;
 
 const RAX: u8 = 0;
@@ -54,8 +56,6 @@ const ACCESS: u32 = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
 /// Addresses have been reserved: what gives access to memory may allocate.
 static HAS_RESERVED: AtomicBool = AtomicBool::new(false);
 
-/// Addresses of [`Calls::watched`].
-const RECENT: usize = 32;
 /// Live blocks that are remembered at most.
 const MOST_TRACKED: usize = 1 << 18;
 
@@ -82,30 +82,6 @@ pub struct Allocator {
     channel: Channel,
 }
 
-/// What is known of a thread's calls.
-#[derive(Default)]
-pub struct Calls {
-    /// The outermost of those under way.
-    underway: Option<Underway>,
-    /// Which blocks are published.
-    choice: Choice,
-    regions: Regions,
-    /// Some of the addresses that calls return to and that are watched already.
-    watched: [u64; RECENT],
-}
-
-/// A call that has not returned yet.
-struct Underway {
-    /// Where the return address lies, and what it is.
-    sp: u64,
-    back: u64,
-    function: Function,
-    arguments: [u64; 6],
-    begun_ns: u64,
-    /// Of a block that changes its size: what is known of it.
-    old: Option<Old>,
-}
-
 /// A block that has been made.
 struct Block {
     call: Call,
@@ -119,26 +95,14 @@ struct Block {
     mapping: u64,
 }
 
-struct Old {
-    /// When it was forgotten.
-    time_ns: u64,
-    bytes: u64,
-    mapping: u64,
+fn caller(call: &Underway, thread: &Thread) -> Caller {
+    Caller { ip: call.back, sp: call.sp + 8, bp: thread.context.register(RBP) }
 }
 
-impl Underway {
-    fn caller(&self, thread: &Thread) -> Caller {
-        Caller { ip: self.back, sp: self.sp + 8, bp: thread.context.register(RBP) }
-    }
-}
-
-impl Calls {
-    /// Has the program come here when a call returns to `back`.
-    fn await_return(&mut self, back: u64) {
-        let recent = &mut self.watched[(back as usize ^ back as usize >> 6) % RECENT];
-        if core::mem::replace(recent, back) != back {
-            watch(back);
-        }
+/// Has the program come here when a call returns to `back`.
+fn await_return(thread: &mut Thread, back: u64) {
+    if thread.allocations.is_new_return(back) {
+        watch(back);
     }
 }
 
@@ -186,7 +150,7 @@ impl Allocator {
                 // As a return address, which is one byte behind what it is about at least.
                 let call = if is_first { arguments[0].wrapping_add(1) } else { back };
                 thread.allocations.regions.begin(sp, back, call, sys::now_ns());
-                thread.allocations.await_return(back);
+                await_return(thread, back);
             }
             return;
         }
@@ -220,7 +184,7 @@ impl Allocator {
             _ => sys::now_ns(),
         };
         thread.allocations.underway = Some(Underway { sp, back, function, arguments, begun_ns, old });
-        thread.allocations.await_return(back);
+        await_return(thread, back);
     }
 
     fn returned(&self, thread: &mut Thread, call: &Underway) {
@@ -233,7 +197,7 @@ impl Allocator {
                 self.publish(thread, Kind::Munmap, call.begun_ns, [first, second, 0, 0])
             }
             Function::Remaps if result != MAP_FAILED => {
-                self.publish(thread, Kind::Mremap, thread.moved_ns.get(), [first, second, result, third]);
+                self.publish(thread, Kind::Mremap, thread.calls.moved_ns.get(), [first, second, result, third]);
                 // It was there until then.
                 self.publish(thread, Kind::Kept, call.begun_ns, [first, 0, 0, 0]);
             }
@@ -271,7 +235,7 @@ impl Allocator {
             let mapping = own_mapping(block);
             let block =
                 Block { call: function.call(), address: block, key: block, bytes, begun_ns: *begun_ns, mapping };
-            self.allocated(thread, &block, &call.caller(thread));
+            self.allocated(thread, &block, &caller(call, thread));
         }
     }
 
@@ -331,7 +295,7 @@ impl Allocator {
         }
         let operands = [address, bytes, protection & 0xffff_ffff | flags << 32, offset];
         let record = Record { kind: Kind::Alloc, time_ns: now(), tid: thread.tid, operands };
-        self.channel.publish_allocation(&record, Call::Mmap, 0, &call.caller(thread));
+        self.channel.publish_allocation(&record, Call::Mmap, 0, &caller(call, thread));
     }
 
     /// Memory has got another protection.
@@ -342,7 +306,7 @@ impl Allocator {
         }
         let operands = [address, bytes, protection & 0xffff_ffff, 0];
         let record = Record { kind: Kind::Alloc, time_ns: now(), tid: thread.tid, operands };
-        self.channel.publish_allocation(&record, Call::Protect, 0, &call.caller(thread));
+        self.channel.publish_allocation(&record, Call::Protect, 0, &caller(call, thread));
     }
 
     /// The collector is to know of a block, by its key. Returns the time to report it with; none: there is no room for

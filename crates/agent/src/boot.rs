@@ -3,10 +3,11 @@
 use crate::allocator::Allocator;
 use crate::code::{self, Code, TranslationEnv, Vdso};
 use crate::dispatch;
+use crate::failure::{self, FAILED};
 use crate::machine::place::Place;
 use crate::maps::{self, Maps};
-use crate::pages::{SHADOW_BYTES, Shadow};
-use crate::runtime::{self, FAILED, Runtime, install};
+use crate::pages::table::{SHADOW_BYTES, Shadow};
+use crate::runtime::{self, Runtime, install};
 use crate::session_file::{self, ProcessMemory, Session};
 use crate::signals::Actions;
 use crate::static_program::executable::{self, Mapped};
@@ -75,6 +76,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     let process = process.ok_or(("the session file is full", none))?;
     let rank = rank::of_program(start.stack);
     let memory = ProcessMemory::map(&session, process, rank).map_err(because("its tables cannot be mapped"))?;
+    failure::tell(&memory);
     memory.inherit_limit(&session, parent).map_err(because("its limits are not known"))?;
     let (maps, vdso) = read_maps(start, &memory);
     if maps.iter().next().is_none() {
@@ -101,7 +103,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     let code = Code::new(Cache::new(config), env);
     // SAFETY: the caller's promise: once, with one thread.
     unsafe {
-        install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start.image.clone()));
+        install(Runtime::new(session, layout, config, Shadow::new(shadow, config), memory, code, start.image.clone()));
     }
     let extent = session.first_thread(process, caller).ok_or(("the session file is full", none))?;
     let context = ThreadContext::new(&layout, &session, extent)

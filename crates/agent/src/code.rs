@@ -5,6 +5,7 @@ mod config;
 mod env;
 pub mod give_way;
 mod operand;
+pub mod own_ranges;
 mod protected;
 mod reclaim;
 pub mod smc;

@@ -3,12 +3,13 @@
 
 use crate::code::{Code, TranslationEnv};
 use crate::entry;
+use crate::failure::give_up;
 use crate::far;
 use crate::machine;
-use crate::pages::{AccessHandler, in_call};
+use crate::pages::{self, AccessHandler, in_call};
 use crate::placement;
 use crate::requests;
-use crate::runtime::{give_up, is_virtual, runtime};
+use crate::runtime::{is_virtual, runtime};
 use crate::signals::{self, Resume, SigInfo, UserContext};
 use crate::static_program;
 use crate::syscalls::call::Verdict;
@@ -51,7 +52,7 @@ pub fn enter(thread: &mut Thread, ip: u64) -> u64 {
 /// Code of these pages is about to be executed for the first time: they have homes, like pages of data.
 fn note_fetched(thread: &Thread, pages: &[u64]) {
     for &page in pages {
-        runtime().shadow.fetched(runtime().process(), thread, page);
+        pages::fetched(&runtime().shadow, runtime().process(), thread, page);
     }
 }
 
@@ -68,7 +69,7 @@ fn take_notice(thread: &mut Thread) {
     placement::take_notice(thread);
     if is_virtual() {
         let runtime = runtime();
-        let moved = runtime.shadow.catch_up(runtime);
+        let moved = pages::catch_up(&runtime.shadow, runtime);
         let news = runtime.session.commons().news_since(moved);
         thread.context.set(fixed::NEWS, news.as_ptr() as u64);
     }

@@ -1,6 +1,6 @@
 //! Returns that take more than rip off the stack: `lret` and `iret` within 64-bit code.
 
-use crate::runtime::give_up;
+use crate::failure::give_up;
 use crate::thread::Thread;
 use crate::user;
 use numalens_translator::{FarReturn, FarTarget, context as fixed};

@@ -5,7 +5,7 @@
 use core::arch::global_asm;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
-use numalens_agent::{boot, runtime, say, sys};
+use numalens_agent::{boot, failure, say, sys};
 
 // rdi = descriptor of the session file, rsi = the program's first instruction, rdx = extent of the parent, and above it of the
 // thread that called exec, rsp = the program's stack, which must stay as it is: not even a page below it may be touched.
@@ -151,5 +151,5 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     if !AGAIN.swap(true, Ordering::Relaxed) {
         say!("numalens: a mistake in the agent: {info}");
     }
-    sys::exit_group(runtime::FAILED)
+    sys::exit_group(failure::FAILED)
 }

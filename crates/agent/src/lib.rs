@@ -29,15 +29,16 @@ extern crate alloc;
 pub mod allocator;
 pub mod blocks;
 pub mod boot;
-pub mod cache;
 pub mod code;
+pub mod collector;
+pub mod counting;
 pub mod dispatch;
 pub mod entry;
+pub mod failure;
 pub mod far;
 pub mod heap;
 pub mod inject;
 pub mod interposer;
-pub mod lines;
 pub mod lock;
 pub mod machine;
 pub mod maps;
@@ -55,7 +56,6 @@ pub mod syscalls;
 pub mod thread;
 pub mod thread_context;
 pub mod user;
-pub mod words;
 
 /// The agent's heap.
 #[cfg_attr(feature = "blob", global_allocator)]

@@ -31,6 +31,7 @@ pub mod cpus;
 pub mod files;
 pub mod memory;
 pub mod moves;
+pub mod nodes;
 mod numa_maps;
 mod others;
 mod paths;
@@ -41,17 +42,16 @@ mod proc_files;
 mod processor;
 pub mod published_policies;
 mod shared_policies;
+mod wanted;
 
 use crate::runtime::runtime;
 use crate::thread::Thread;
 pub use calls::{getcpu, processor};
-use core::sync::atomic::Ordering::Relaxed;
-use cpus::NodeSet;
-use numalens_event::exact::{self, Placement};
+use numalens_event::exact::Placement;
 use numalens_translator::CpuQuery;
 pub(crate) use policies::read_nodes;
-pub use policies::wanted_home;
 pub use shared_policies::in_force;
+pub use wanted::wanted_home;
 
 /// Answers an instruction that asks about the processor.
 pub fn asked(thread: &Thread, query: CpuQuery) {
@@ -61,36 +61,4 @@ pub fn asked(thread: &Thread, query: CpuQuery) {
 /// The machine in force.
 fn placement() -> &'static Placement {
     runtime().session.placement()
-}
-
-/// The index of the node that the kernel of that machine numbers so.
-pub(crate) fn index_of(placement: &Placement, number: u32) -> Option<u16> {
-    numbers(placement).position(|known| known == number).map(|index| index as u16)
-}
-
-/// The numbers of the machine's nodes, in its order.
-fn numbers(placement: &Placement) -> impl Iterator<Item = u32> {
-    placement.kernel_nodes.iter().map_while(|known| known.load(Relaxed).checked_sub(1))
-}
-
-/// The number of the node of this index.
-fn number_of(placement: &Placement, index: u16) -> Option<u32> {
-    placement.kernel_nodes.get(usize::from(index))?.load(Relaxed).checked_sub(1)
-}
-
-/// The nodes of the machine that have memory, by their numbers.
-fn memory_nodes(placement: &Placement) -> NodeSet {
-    let used = placement.memory_nodes_used.load(Relaxed) as usize;
-    placement.memory_nodes.iter().take(used).filter_map(|node| number_of(placement, node.load(Relaxed))).collect()
-}
-
-/// The nodes of the machine, by their numbers.
-fn all_nodes(placement: &Placement) -> NodeSet {
-    numbers(placement).collect()
-}
-
-/// The index of a CPU's node.
-fn node_of_cpu(placement: &Placement, cpu: u32) -> Option<u16> {
-    let node = placement.node_of_cpu.get(cpu as usize)?.load(Relaxed);
-    (node != exact::NO_NODE).then_some(node)
 }

@@ -2,10 +2,8 @@
 
 use crate::code::Code;
 use crate::lock::Lock;
-use crate::pages::Shadow;
-use crate::say;
+use crate::pages::table::Shadow;
 use crate::session_file::{ProcessMemory, Session};
-use crate::sys;
 use crate::thread_context::{Layout, ThreadContext};
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
@@ -14,9 +12,6 @@ use core::ops::Range;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_translator::Config;
-
-/// The exit status of a program that the agent cannot observe, or not any more.
-pub const FAILED: i32 = 125;
 
 /// All of it.
 pub struct Runtime {
@@ -118,13 +113,4 @@ impl Runtime {
 /// Whether pages go where a simulated policy says.
 pub fn is_virtual() -> bool {
     runtime().session.placement().is_virtual.load(Relaxed) != 0
-}
-
-/// Ends the program because the agent cannot go on.
-pub fn give_up(why: core::fmt::Arguments<'_>) -> ! {
-    let mut line = sys::Line::new();
-    let _ = core::fmt::Write::write_fmt(&mut line, why);
-    runtime().process().fail(line.text());
-    say!("numalens: {why}");
-    sys::exit_group(FAILED)
 }

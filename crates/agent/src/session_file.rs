@@ -393,13 +393,6 @@ impl ProcessMemory {
     pub fn next_site(&self) -> u64 {
         self.header().sites.load(Acquire).into()
     }
-
-    /// Notes why the agent gave up, for the collector to tell.
-    pub fn fail(&self, text: &[u8]) {
-        for (to, &byte) in self.header().failure.iter().zip(text) {
-            to.store(byte, Relaxed);
-        }
-    }
 }
 
 /// Where stands in the session file what thread contexts begin with: tables in which each entry is one of `misses` (of

@@ -9,6 +9,7 @@ pub mod call;
 mod control;
 mod descriptors;
 mod exec;
+mod fork;
 pub mod kernel_functions;
 mod limits;
 mod memory;
@@ -21,7 +22,7 @@ pub mod written;
 
 use crate::code::smc;
 use crate::interposer;
-use crate::pages::in_call;
+use crate::pages::{self, in_call};
 use crate::runtime::{is_virtual, runtime};
 use crate::signals;
 use crate::sys;
@@ -85,7 +86,7 @@ fn is_about_to_write(thread: &mut Thread, call: &Call, written: Written) {
         Gate::Syscall => in_call::begin(thread, call.ip, written),
         // Nobody looks behind it: what it places is nobody's.
         Gate::Old(_) => written.ranges.all().iter().for_each(|range| {
-            runtime().shadow.written_by_kernel(range.start, range.end - range.start);
+            pages::written_by_kernel(&runtime().shadow, range.start, range.end - range.start);
         }),
     }
 }

@@ -1,9 +1,9 @@
 //! What the agent knows of a thread beyond its context, and of the threads together.
 
 use crate::allocator::Calls;
-use crate::cache::Cache;
+use crate::counting::private_cache::PrivateCache;
 use crate::machine::place::Place;
-use crate::placement::{self, Seat, Words};
+use crate::placement::{NOWHERE, Seat, Words};
 use crate::signals::{Actions, ThreadSignals};
 use crate::sys;
 use crate::thread_context::{ThreadContext, own};
@@ -34,17 +34,24 @@ pub struct Thread {
     /// Its signals.
     pub signals: ThreadSignals,
     /// Its private cache, once something was looked up there.
-    pub cache: RefCell<Option<Cache>>,
+    pub cache: RefCell<Option<PrivateCache>>,
     /// Its calls of the program's own allocator.
     pub allocations: Calls,
-    /// When memory was moved by its latest `mremap`.
-    pub moved_ns: Cell<u64>,
-    /// It is in a call by which pages may come ([`crate::pages::in_call`]): what `context::NEWS` was before.
-    pub in_call: Option<u64>,
-    /// Memory of which pages that are not known have been found not to be there, when it was last looked for a call.
-    pub absent: Cell<Option<(u64, u64)>>,
+    /// Its system calls.
+    pub calls: CallState,
     /// A process of its own that borrows the memory until it execs or ends (vfork).
     pub borrows: bool,
+}
+
+/// What is known of a thread's system calls.
+#[derive(Default)]
+pub struct CallState {
+    /// It is in a call by which pages may come ([`crate::pages::in_call`]): what `context::NEWS` was before.
+    pub news_before: Option<u64>,
+    /// Memory of which pages that are not known have been found not to be there, when it was last looked for a call.
+    pub absent: Cell<Option<(u64, u64)>>,
+    /// When memory was moved by its latest `mremap`.
+    pub moved_ns: Cell<u64>,
 }
 
 impl Thread {
@@ -58,14 +65,12 @@ impl Thread {
             extent,
             seats: Vec::new(),
             node: -1,
-            known: placement::NOWHERE,
+            known: NOWHERE,
             place,
             signals: ThreadSignals::new(actions),
             cache: RefCell::new(None),
             allocations: Calls::default(),
-            moved_ns: Cell::new(0),
-            in_call: None,
-            absent: Cell::new(None),
+            calls: CallState::default(),
             borrows: false,
         }));
         context.set(own::THREAD, &raw mut *thread as u64);

@@ -17,11 +17,10 @@
 //! known to want the place have the table elsewhere from the beginning
 //! ([`crate::static_program::executable::lays_out_memory`]).
 
-use super::Code;
+use super::{Code, own_ranges};
 use crate::entry;
 use crate::runtime::runtime;
 use crate::sys;
-use crate::syscalls::own_memory;
 use crate::thread::Thread;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -33,7 +32,7 @@ const PATIENCE_NS: u64 = 2_000_000_000;
 /// Makes way in a range. Whether nothing of the agent's is there any more.
 pub fn give_way(code: &mut Code, thread: &Thread, range: &Range<u64>) -> bool {
     let runtime = runtime();
-    if runtime.live.load(Relaxed) > 1 || own_memory::is_taken_for_good(code, range) {
+    if runtime.live.load(Relaxed) > 1 || own_ranges::is_taken_for_good(code, range) {
         return false;
     }
     let table = runtime.shadow.range();
@@ -46,7 +45,7 @@ pub fn give_way(code: &mut Code, thread: &Thread, range: &Range<u64>) -> bool {
     cache.restart(env, shadow);
     thread.context.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
     env.arenas.give_up();
-    !own_memory::is_taken(code, range)
+    !own_ranges::is_taken(code, range)
 }
 
 fn move_table(thread: &Thread) -> bool {

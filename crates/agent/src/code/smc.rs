@@ -21,7 +21,8 @@
 
 use super::protected::{HIGHEST, LOWEST, WORDS, protect, read};
 use super::{Code, TranslationEnv};
-use crate::runtime::{give_up, runtime};
+use crate::failure::give_up;
+use crate::runtime::runtime;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
 use core::ops::Range;

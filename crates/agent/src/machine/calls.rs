@@ -1,8 +1,9 @@
 //! Calls about the CPUs of threads.
 
 use super::cpus::CpuSet;
+use super::nodes::number_of;
 use super::place::{Place, all_cpus};
-use super::{number_of, placement};
+use super::placement;
 use crate::placement as places;
 use crate::runtime::runtime;
 use crate::sys::{self, Errno, raw};

@@ -4,11 +4,12 @@
 //! policies here, and what is not the program's has none. Of another process of the recording the records of its pages
 //! tell their homes, and it has told which of its mappings have policies.
 
+use super::nodes::number_of;
 use super::others::Other;
 use super::policy::{Policy, mode};
-use super::{number_of, placement, published_policies, shared_policies};
+use super::{placement, published_policies, shared_policies};
 use crate::maps;
-use crate::pages::reconcile_all;
+use crate::pages::{self, reconcile_all};
 use crate::placement as places;
 use crate::runtime::{Runtime, runtime};
 use crate::thread::Thread;
@@ -75,7 +76,9 @@ fn own(runtime: &Runtime, thread: &Thread, policy: Policy, mappings: &[Range<u64
         }
     }
     let ranges: Vec<Range<u64>> = pieces.iter().map(|piece| piece.range.clone()).collect();
-    runtime.shadow.each_there(runtime.process(), &ranges, |piece, home| count(&mut pieces[piece].counts, home));
+    pages::each_there(&runtime.shadow, runtime.process(), &ranges, |piece, home| {
+        count(&mut pieces[piece].counts, home)
+    });
     pieces
 }
 

@@ -12,7 +12,7 @@
 
 use super::files::{is_place, place_of};
 use crate::call;
-use crate::requests::await_collector;
+use crate::collector::await_collector;
 use crate::runtime::runtime;
 use crate::sys::{Line, raw};
 use core::fmt::Write;

@@ -11,7 +11,7 @@
 //! With the CPUs of the whole machine that is what `numalens_topology::ThreadPlacement` says.
 
 use super::cpus::{CpuSet, NodeSet};
-use super::node_of_cpu;
+use super::nodes::node_of_cpu;
 use super::policy::{self, Policy};
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;

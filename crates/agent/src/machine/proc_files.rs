@@ -5,9 +5,10 @@
 
 use super::calls::cpu_of;
 use super::cpus::{CpuSet, NodeSet, write_list, write_mask};
+use super::nodes::memory_nodes;
 use super::place::{Place, all_cpus};
 use super::policies::MOST_NUMBERS;
-use super::{memory, memory_nodes, numa_maps, placement};
+use super::{memory, numa_maps, placement};
 use crate::call;
 use crate::placement as places;
 use crate::runtime::runtime;

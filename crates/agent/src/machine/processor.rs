@@ -17,7 +17,7 @@
 //! not either.
 
 use super::calls::processor;
-use super::node_of_cpu;
+use super::nodes::node_of_cpu;
 use super::place::Place;
 use crate::sys;
 use crate::thread::Thread;

@@ -1,14 +1,14 @@
 //! Threads that count out of line: they query pages here, and log accesses that the collector wants.
 
-use super::PAGE_BITS;
-use crate::cache;
-use crate::lines;
+use super::before_string_write::before_string_write;
+use super::table::PAGE_BITS;
+use super::touch::touch;
+use crate::counting;
 use crate::runtime::runtime;
 use crate::session_file::ProcessMemory;
 use crate::sys;
 use crate::thread::Thread;
 use crate::thread_context::own;
-use crate::words;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, log};
 use numalens_translator::PageEntry;
@@ -67,7 +67,7 @@ impl Pages for AccessHandler<'_> {
             return None;
         }
         let runtime = runtime();
-        runtime.shadow.touch(runtime.process(), self, run)
+        touch(&runtime.shadow, runtime.process(), self, run)
     }
 
     fn before_string_write(&mut self, run: &Run) {
@@ -85,7 +85,7 @@ impl Pages for AccessHandler<'_> {
         let range = range.start..range.end.min(sys::USER_END);
         if range.start < range.end {
             let runtime = runtime();
-            runtime.shadow.before_string_write(runtime.process(), self, run, range);
+            before_string_write(&runtime.shadow, runtime.process(), self, run, range);
         }
     }
 
@@ -94,15 +94,6 @@ impl Pages for AccessHandler<'_> {
     }
 
     fn counted(&mut self, run: &Run, entry: PageEntry) {
-        let runtime = runtime();
-        if runtime.layout.lines {
-            lines::count(runtime, self.thread, run, entry);
-        }
-        if let Some(geometry) = runtime.layout.cache {
-            cache::count(runtime, self.thread, geometry, run, entry);
-        }
-        if runtime.layout.words {
-            words::count(runtime, self.thread, run, entry);
-        }
+        counting::counted(runtime(), self.thread, run, entry);
     }
 }

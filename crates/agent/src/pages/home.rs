@@ -1,6 +1,6 @@
 //! Homes and classes of pages.
 
-use super::{CHUNK, PAGE_BITS};
+use super::table::{CHUNK, PAGE_BITS};
 use crate::call;
 use crate::machine;
 use crate::maps::{Backing, Huge, Mapping};

@@ -14,7 +14,11 @@
 //! is left when a program is killed, and while it runs, the collector asks.
 
 use super::home::{class_of, pending_home};
-use super::{Chunks, PATIENCE, Shadow, open, query};
+use super::query;
+use super::record::open;
+use super::table::{Chunks, Shadow};
+use super::touch::PATIENCE;
+use super::touch::settle;
 use crate::runtime::is_virtual;
 use crate::session_file::ProcessMemory;
 use crate::thread::Thread;
@@ -67,32 +71,30 @@ pub fn counted_early(memory: &ProcessMemory, thread: &Thread, run: &Run, known: 
     Some(PageEntry { class: pending_home(memory), ..known })
 }
 
-impl Shadow {
-    /// Asks where the pages of a range were placed, as far as that is not known: they are about to go or to move.
-    pub fn resolve(&self, memory: &ProcessMemory, range: Range<u64>) {
-        if !is_virtual() {
-            self.resolve_in(memory, &mut self.used.lock(), range);
-        }
+/// Asks where the pages of a range were placed, as far as that is not known: they are about to go or to move.
+pub fn find_homes(shadow: &Shadow, memory: &ProcessMemory, range: Range<u64>) {
+    if !is_virtual() {
+        find_homes_in(shadow, memory, &mut shadow.used.lock(), range);
     }
+}
 
-    /// The same, by the one who has locked or holds the table.
-    pub(super) fn resolve_in(&self, memory: &ProcessMemory, used: &mut Chunks, range: Range<u64>) {
-        let mut pages = alloc::vec::Vec::new();
-        self.walk(used, range, |page, entry| {
-            if entry.class == 0 && is_open(memory, memory.page(entry.slot / 2)) {
-                pages.push(page);
-            }
-            false
-        });
-        let homes = query::presences(&pages);
-        for (&page, home) in pages.iter().zip(homes) {
-            let entry = self.load(page);
-            let record = memory.page(entry.slot / 2);
-            if let Some(home) = home {
-                resolve(memory, record, home);
-                if record.state() == open::PLACED {
-                    self.settle(record, page, entry, record.class.load(Relaxed));
-                }
+/// The same, by the one who has locked or holds the table.
+pub(super) fn find_homes_in(shadow: &Shadow, memory: &ProcessMemory, used: &mut Chunks, range: Range<u64>) {
+    let mut pages = alloc::vec::Vec::new();
+    shadow.walk(used, range, |page, entry| {
+        if entry.class == 0 && is_open(memory, memory.page(entry.slot / 2)) {
+            pages.push(page);
+        }
+        false
+    });
+    let homes = query::presences(&pages);
+    for (&page, home) in pages.iter().zip(homes) {
+        let entry = shadow.load(page);
+        let record = memory.page(entry.slot / 2);
+        if let Some(home) = home {
+            resolve(memory, record, home);
+            if record.state() == open::PLACED {
+                settle(shadow, record, page, entry, record.class.load(Relaxed));
             }
         }
     }

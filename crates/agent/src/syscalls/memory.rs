@@ -17,6 +17,7 @@ use super::written::Written;
 use crate::code::Code;
 use crate::machine::published_policies;
 use crate::maps::Maps;
+use crate::pages;
 use crate::runtime::{Runtime, runtime};
 use crate::sys::{self, PAGE};
 use crate::thread::Thread;
@@ -154,8 +155,8 @@ fn execute_one(thread: &Thread, code: &mut Code, call: &Call, change: &dyn Chang
     // What goes or moves is asked for while it is there.
     let (memory, maps) = (runtime.process(), &code.env.maps);
     match change.affects(code, &arguments, &range) {
-        Affected::Goes(pages) => runtime.shadow.reconcile(memory, thread, maps, pages),
-        Affected::Stays(pages) => runtime.shadow.resolve(memory, pages),
+        Affected::Goes(pages) => pages::reconcile(&runtime.shadow, memory, thread, maps, pages),
+        Affected::Stays(pages) => pages::find_homes(&runtime.shadow, memory, pages),
         Affected::Nothing => {}
     }
     change.begins(thread);
@@ -198,7 +199,7 @@ fn gone(runtime: &Runtime, range: Range<u64>) {
         return;
     }
     let memory = runtime.process();
-    runtime.shadow.clear(memory, range.clone());
+    pages::clear(&runtime.shadow, memory, range.clone());
     // After the ends of its pages.
     memory.log(log::UNMAPPED, &[range.start, range.end, memory.next_site()], &[]);
 }

@@ -9,7 +9,9 @@
 use super::call::{Call, EFAULT, EINVAL, Gate, LEAST_CODE, Verdict, errno};
 use super::memory::segment::{ATTACH_BY_OLD_RULES, DETACH_BY_OLD_RULES};
 use super::{examine_call, limits, memory, seccomp, table};
-use crate::runtime::{give_up, runtime};
+use crate::failure::give_up;
+use crate::pages;
+use crate::runtime::runtime;
 use crate::signals::{self, Action, AlternateStack};
 use crate::sys::{self, PAGE, raw};
 use crate::thread::Thread;
@@ -102,7 +104,7 @@ fn of_memory(thread: &mut Thread, old: u32, call: &Call) -> Option<Verdict> {
         117 => shared_memory(thread, call),
         145 | 333 | 378 => {
             let pieces = (0..c.min(user::MOST_PIECES)).map_while(|piece| halves::<2>(b + 8 * piece).ok());
-            pieces.for_each(|[address, bytes]| runtime().shadow.written_by_kernel(address, bytes));
+            pieces.for_each(|[address, bytes]| pages::written_by_kernel(&runtime().shadow, address, bytes));
             Some(Verdict::Execute)
         }
         181 => {

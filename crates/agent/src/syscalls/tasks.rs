@@ -1,33 +1,30 @@
 //! Threads and processes: begin, fork, end.
 
 use super::call::{Call, EFAULT, EINVAL, Gate, Verdict, errno};
-use super::exec;
-use crate::machine::published_policies;
-use crate::pages::{Inherited, in_call, reconcile_all};
-use crate::runtime::{give_up, is_virtual, runtime};
-use crate::session_file::Session;
-use crate::sys::{self, Errno, PAGE, raw};
+use super::fork;
+use crate::pages::{in_call, reconcile_all};
+use crate::runtime::{is_virtual, runtime};
+use crate::sys::{self, PAGE, raw};
 use crate::thread::Thread;
 use crate::thread_context::{ThreadContext, own};
-use crate::{HEAP, call, entry, placement, signals, static_program, user};
+use crate::{call, entry, placement, signals, static_program, user};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
-use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
-use numalens_event::exact::{self, end, kind};
+use numalens_event::exact::end;
 use numalens_translator::context as fixed;
 
 /// What a new task is to be.
 pub struct Task {
     /// `CLONE_*`. Those of clone3 have more than 32 bits.
-    flags: u64,
+    pub(super) flags: u64,
     /// The stack pointer that it begins with; 0: as it is.
-    stack: u64,
-    how: How,
+    pub(super) stack: u64,
+    pub(super) how: How,
 }
 
 /// How the kernel is told.
-enum How {
+pub(super) enum How {
     /// By clone: parent's and child's word for the thread's id, thread-local data.
     Clone([u64; 3]),
     /// By clone3: so many bytes of its structure.
@@ -35,7 +32,7 @@ enum How {
 }
 
 /// Words of clone3's structure.
-mod word {
+pub(super) mod word {
     pub const STACK: usize = 5;
     pub const STACK_BYTES: usize = 6;
 }
@@ -62,7 +59,7 @@ impl Task {
     }
 
     /// Its signals are handled as by default.
-    fn clears_handlers(&self) -> bool {
+    pub(super) fn clears_handlers(&self) -> bool {
         self.flags & CLEAR_HANDLERS != 0 && !self.has(raw::CLONE_SIGHAND)
     }
 }
@@ -91,7 +88,7 @@ fn begin(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
         // What waits is delivered first; the call is made again afterwards.
         return Verdict::Resume(call.ip);
     }
-    if task.has(raw::CLONE_VM) { share(thread, call, task) } else { copy(thread, task) }
+    if task.has(raw::CLONE_VM) { share(thread, call, task) } else { fork::copy(thread, &task) }
 }
 
 /// The program's clone3.
@@ -224,126 +221,6 @@ pub fn begin_thread(thread: &mut Thread) {
     if thread.signals.clears_handlers {
         signals::clear_handlers(thread);
     }
-}
-
-/// A process with a copy of the memory.
-fn copy(thread: &mut Thread, task: Task) -> Verdict {
-    let runtime = runtime();
-    let (clears_handlers, stack) = (task.clears_handlers(), task.stack);
-    // The child begins on a copy of this very stack: what the program wants for its stack pointer is set below.
-    let (number, arguments, _words) = match task.how {
-        How::Clone([parent_tid, child_tid, tls]) => {
-            (raw::__NR_clone, [task.flags, 0, parent_tid, child_tid, tls, 0], Vec::new())
-        }
-        How::Clone3(mut words, bytes) => {
-            (words[word::STACK], words[word::STACK_BYTES]) = (0, 0);
-            (raw::__NR_clone3, [words.as_ptr() as u64, bytes, 0, 0, 0, 0], words)
-        }
-    };
-    let mask = signals::block_all();
-    // Whatever is half done in another thread must be done before the memory is copied.
-    runtime.code.hold();
-    in_call::hold();
-    runtime.retired.hold();
-    runtime.threads.hold();
-    runtime.shadow.hold();
-    exec::hold();
-    // SAFETY: held above, by this thread.
-    let shared = runtime.shadow.shared_by_fork(runtime.process(), unsafe { &runtime.code.held().env.maps });
-    HEAP.hold();
-    let parent = runtime.process().extent;
-    // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages
-    // is held. The collector reads no further of this process until it knows the child, so it is told before there is
-    // one.
-    let child = child_to_be(&runtime.session, parent);
-    // SAFETY: without CLONE_VM both go on with memory of their own.
-    let result = unsafe { sys::for_program(number, arguments) };
-    // SAFETY: held above, by this thread or by the one that this is a copy of.
-    unsafe {
-        HEAP.release();
-        exec::release();
-        runtime.shadow.release();
-        runtime.threads.force_free();
-        runtime.retired.force_free();
-        in_call::release(result == 0);
-        runtime.code.force_free();
-    }
-    if result == 0 {
-        if let Err(Errno(error)) = become_child(thread, child, &shared) {
-            give_up(format_args!("a forked process cannot be observed (error {error})"));
-        }
-        if stack != 0 {
-            thread.context.set_register(4, stack);
-        }
-        if clears_handlers {
-            signals::clear_handlers(thread);
-        }
-    } else if let Some(child) = child {
-        let entry = runtime.session.entry(child);
-        if sys::check(result).is_err() {
-            entry.start_ns.store(u64::MAX, Release);
-            SPARE_CHILD.store(child.0, Relaxed);
-        } else {
-            // It may be killed before it says so itself. In a namespace of its own it has another one.
-            let _ = entry.id.compare_exchange(0, result as u32, Release, Relaxed);
-        }
-    }
-    signals::set_mask(thread, mask);
-    Verdict::Done(result)
-}
-
-/// The extent that was given for a process whose fork failed: a program may try so often that there would be none left.
-static SPARE_CHILD: AtomicU32 = AtomicU32::new(exact::Extent::NONE.0);
-
-/// An extent for a process that is about to be forked, from now on.
-fn child_to_be(session: &Session, parent: exact::Extent) -> Option<exact::Extent> {
-    match exact::Extent(SPARE_CHILD.swap(exact::Extent::NONE.0, Relaxed)) {
-        exact::Extent::NONE => session.new_extent(kind::PROCESS, parent, 0, 0),
-        spare => {
-            session.entry(spare).start_ns.store(sys::now_ns(), Release);
-            Some(spare)
-        }
-    }
-}
-
-fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[Inherited]) -> Result<(), Errno> {
-    let runtime = runtime();
-    signals::forget(thread);
-    thread.context.note_fs_base();
-    thread.tid = sys::thread_id();
-    let full = Errno(linux_raw_sys::errno::ENOSPC as i32);
-    SPARE_CHILD.store(exact::Extent::NONE.0, Relaxed);
-    let process = process.ok_or(full)?;
-    runtime.session.entry(process).id.store(sys::process_id(), Release);
-    let mut memory = *runtime.process();
-    let (sites, segments) = {
-        let env = &runtime.code.lock().env;
-        (env.sites(), env.segments())
-    };
-    memory.become_another(&runtime.session, process, sites, segments)?;
-    // SAFETY: the child of a fork has one thread, which holds no reference to the old one.
-    unsafe { runtime.set_process(memory) };
-    {
-        let mut code = runtime.code.lock();
-        code.env.process = memory;
-        code.close_protected();
-    }
-    let extent = runtime.session.first_thread(process, exact::Extent::NONE).ok_or(full)?;
-    (thread.first, thread.extent) = (extent, extent);
-    thread.seats.clear();
-    placement::begin(&runtime.session, thread);
-    runtime.session.entry(extent).stack.store(thread.context.register(4), Relaxed);
-    runtime.session.take_name(extent);
-    runtime.session.entry(extent).id.store(thread.tid, Release);
-    thread.context.map_counters(&runtime.layout, &runtime.session, extent)?;
-    runtime.shadow.inherit(&memory, shared);
-    published_policies::publish_again(runtime);
-    // The parent's other threads do not exist here.
-    runtime.live.store(1, Relaxed);
-    exec::forget();
-    runtime.retired.lock().clear();
-    *runtime.threads.lock() = alloc::vec![(thread.tid, thread.context)];
-    Ok(())
 }
 
 /// Notes the end of a thread in the directory.

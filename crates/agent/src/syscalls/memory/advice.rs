@@ -3,6 +3,7 @@
 use super::{Affected, Change, CodeFate, Done};
 use crate::code::Code;
 use crate::maps::Huge;
+use crate::pages;
 use crate::sys::raw;
 use crate::syscalls::call::ENOMEM;
 use crate::syscalls::own_memory::{Claim, range_of};
@@ -38,8 +39,10 @@ impl Change for Advise {
     fn follow(&self, done: &mut Done<'_>) {
         let (memory, range) = (done.runtime.process(), done.range.clone());
         match done.arguments[2] as u32 {
-            raw::MADV_DONTNEED | raw::MADV_REMOVE | MADV_DONTNEED_LOCKED => done.runtime.shadow.clear(memory, range),
-            raw::MADV_FREE => done.runtime.shadow.doubt(memory, range, false),
+            raw::MADV_DONTNEED | raw::MADV_REMOVE | MADV_DONTNEED_LOCKED => {
+                pages::clear(&done.runtime.shadow, memory, range)
+            }
+            raw::MADV_FREE => pages::doubt(&done.runtime.shadow, memory, range, false),
             raw::MADV_HUGEPAGE => done.maps().change(range, |mapping| mapping.huge = Huge::Wanted),
             raw::MADV_NOHUGEPAGE => done.maps().change(range, |mapping| mapping.huge = Huge::Unwanted),
             _ => {}

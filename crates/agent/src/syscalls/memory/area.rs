@@ -5,6 +5,7 @@ use crate::code::Code;
 use crate::interposer;
 use crate::machine::published_policies;
 use crate::maps::{self, Backing, File, Mapping};
+use crate::pages;
 use crate::sys::{PAGE, raw};
 use crate::syscalls::call::{ENOMEM, errno};
 use crate::syscalls::memory::lock::locks_new;
@@ -65,7 +66,7 @@ impl Change for Map {
         let flags = flags as u32;
         let (start, end) = (done.result, done.result + bytes.next_multiple_of(PAGE));
         if flags & raw::MAP_FIXED != 0 {
-            done.runtime.shadow.clear(memory, start..end);
+            pages::clear(&done.runtime.shadow, memory, start..end);
         }
         let anonymous = flags & raw::MAP_ANONYMOUS != 0;
         let backing = match flags & raw::MAP_TYPE {

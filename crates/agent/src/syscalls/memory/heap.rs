@@ -2,10 +2,11 @@
 
 use super::{Affected, Change, Done};
 use crate::code::Code;
+use crate::code::own_ranges::is_taken_for_good;
 use crate::maps::{self, Mapping};
 use crate::sys::{PAGE, raw};
 use crate::syscalls::memory::lock::locks_new;
-use crate::syscalls::own_memory::{Claim, is_taken_for_good, range_of};
+use crate::syscalls::own_memory::{Claim, range_of};
 use crate::syscalls::written::{self, Written};
 use core::ops::Range;
 

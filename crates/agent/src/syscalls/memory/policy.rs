@@ -3,6 +3,7 @@
 use super::{Affected, Change, Done, execute};
 use crate::code::Code;
 use crate::machine::read_nodes;
+use crate::pages;
 use crate::sys;
 use crate::syscalls::call::{Call, EFAULT, Verdict};
 use crate::syscalls::own_memory::{Claim, range_of};
@@ -34,7 +35,7 @@ impl Change for Bind {
         let bound = mode & MPOL_MODE == MPOL_BIND && is_one_node(mask, bits);
         done.maps().change(range.clone(), |mapping| mapping.bound = bound);
         if flags as u32 & (MPOL_MF_MOVE | MPOL_MF_MOVE_ALL) != 0 {
-            done.runtime.shadow.doubt(done.runtime.process(), range, true);
+            pages::doubt(&done.runtime.shadow, done.runtime.process(), range, true);
         }
     }
 }
@@ -49,7 +50,7 @@ impl Change for Move {
     }
 
     fn follow(&self, done: &mut Done<'_>) {
-        done.runtime.shadow.doubt(done.runtime.process(), 0..sys::USER_END, true);
+        pages::doubt(&done.runtime.shadow, done.runtime.process(), 0..sys::USER_END, true);
     }
 }
 

@@ -2,10 +2,12 @@
 
 use super::{Affected, Change, CodeFate, Done};
 use crate::code::Code;
+use crate::code::own_ranges::is_taken;
 use crate::maps::{self, Backing, Mapping};
+use crate::pages;
 use crate::sys::{self, PAGE, raw};
 use crate::syscalls::call::{EFAULT, ENOMEM};
-use crate::syscalls::own_memory::{Claim, is_taken, range_of};
+use crate::syscalls::own_memory::{Claim, range_of};
 use crate::syscalls::written::{self, Written};
 use crate::thread::Thread;
 use core::ops::Range;
@@ -41,7 +43,7 @@ impl Change for Remap {
     }
 
     fn begins(&self, thread: &Thread) {
-        thread.moved_ns.set(sys::now_ns());
+        thread.calls.moved_ns.set(sys::now_ns());
     }
 
     fn follow(&self, done: &mut Done<'_>) {
@@ -54,12 +56,12 @@ impl Change for Remap {
             memory.log(log::REMAPPED, &[old.start, new.start, new.end, memory.next_site()], &[]);
         }
         if new.start != old.start {
-            done.runtime.shadow.clear(memory, new.clone());
-            done.runtime.shadow.moved(memory, old.start..old.start + kept, new.start);
+            pages::clear(&done.runtime.shadow, memory, new.clone());
+            pages::moved(&done.runtime.shadow, memory, old.start..old.start + kept, new.start);
             if flags as u32 & raw::MREMAP_DONTUNMAP == 0 {
                 done.remove(old);
             } else {
-                done.runtime.shadow.clear(memory, old);
+                pages::clear(&done.runtime.shadow, memory, old);
             }
         } else if new.end < old.end {
             done.remove(new.end..old.end);

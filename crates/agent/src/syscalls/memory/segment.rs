@@ -4,6 +4,7 @@ use super::{Affected, Change, Done};
 use crate::code::Code;
 use crate::machine::published_policies;
 use crate::maps::{self, Mapping, Maps};
+use crate::pages;
 use crate::sys::{self, PAGE, raw};
 use crate::syscalls::call::ENOMEM;
 use crate::syscalls::own_memory::{Claim, range_of};
@@ -40,7 +41,7 @@ impl Change for Attach {
         let text = maps::read();
         let Some(line) = maps::parse(&text).find(|line| line.mapping.start == done.result) else { return };
         if done.arguments[2] & SHM_REMAP != 0 {
-            done.runtime.shadow.clear(memory, line.mapping.start..line.mapping.end);
+            pages::clear(&done.runtime.shadow, memory, line.mapping.start..line.mapping.end);
         }
         published_policies::begin();
         done.maps().insert(line.mapping);

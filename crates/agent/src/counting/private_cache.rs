@@ -5,22 +5,16 @@
 //! (write-allocate). There is no other thread in it, nothing is invalidated, nothing is fetched ahead. An access across
 //! the end of a line looks for both, and is one miss if either is not there.
 
-use crate::runtime::Runtime;
-use crate::thread::Thread;
 use alloc::boxed::Box;
 use alloc::vec;
-use core::sync::atomic::AtomicU64;
-use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::exact::{self, Geometry, PageCounts};
-use numalens_isa::Kind;
-use numalens_translator::PageEntry;
+use numalens_event::exact::Geometry;
 use numalens_translator::count::Run;
 
 /// Accesses that may still be taken back: those of one instruction.
 const RECENT: usize = 4;
 
 /// The cache of a thread.
-pub struct Cache {
+pub struct PrivateCache {
     geometry: Geometry,
     /// By set: lines, plus 1, the one used last first; 0: none.
     lines: Box<[u64]>,
@@ -29,11 +23,11 @@ pub struct Cache {
     next: usize,
 }
 
-impl Cache {
+impl PrivateCache {
     /// An empty one.
     pub fn new(geometry: Geometry) -> Self {
         let lines = vec![0; (geometry.sets * geometry.ways) as usize].into_boxed_slice();
-        Cache { geometry, lines, recent: [(u32::MAX, false); RECENT], next: 0 }
+        PrivateCache { geometry, lines, recent: [(u32::MAX, false); RECENT], next: 0 }
     }
 
     fn set(&mut self, line: u64) -> &mut [u64] {
@@ -63,6 +57,17 @@ impl Cache {
         self.lines_of(address, bytes).fold(false, |missed, line| missed | !self.look_up(line))
     }
 
+    /// How many accesses of a run miss (modulo 2^64: what is taken back has missed less).
+    pub fn misses(&mut self, run: &Run) -> u64 {
+        if run.count > i64::MAX as u64 {
+            return u64::from(self.forget(run.site.0, run.address)).wrapping_neg();
+        }
+        let size = u64::from(run.size);
+        let misses = (0..run.count).filter(|number| self.access(run.address + number * size, size)).count() as u64;
+        (self.recent[self.next], self.next) = ((run.site.0, misses > 0), (self.next + 1) % RECENT);
+        misses
+    }
+
     /// The access did not happen: what it fetched goes. Whether it had missed.
     fn forget(&mut self, site: u32, address: u64) -> bool {
         let newest_first = (1..=RECENT).map(|back| (self.next + RECENT - back) % RECENT);
@@ -80,42 +85,12 @@ impl Cache {
     }
 }
 
-/// Looks accesses up in the thread's cache, which it has counted for `entry`, and counts those that miss.
-pub fn count(runtime: &Runtime, thread: &Thread, geometry: Geometry, run: &Run, entry: PageEntry) {
-    // Nobody else asks for it meanwhile: signals are put off while the thread is here.
-    let Ok(mut cache) = thread.cache.try_borrow_mut() else { return };
-    let cache = cache.get_or_insert_with(|| Cache::new(geometry));
-    let misses = if run.count > i64::MAX as u64 {
-        u64::from(cache.forget(run.site.0, run.address)).wrapping_neg()
-    } else {
-        let size = u64::from(run.size);
-        let misses = (0..run.count).filter(|number| cache.access(run.address + number * size, size)).count() as u64;
-        (cache.recent[cache.next], cache.next) = ((run.site.0, misses > 0), (cache.next + 1) % RECENT);
-        misses
-    };
-    if misses == 0 {
-        return;
-    }
-    let at = thread.context.0 + runtime.layout.misses();
-    // Side by side as the counters of all accesses are.
-    let config = &runtime.config;
-    let Some(row) = config.site_counter(run.site, entry.class).map(|at| u64::from(at - config.sites)) else { return };
-    let page = exact::thread::SITES_BYTES + u64::from(entry.slot / 2) * size_of::<PageCounts>() as u64;
-    // The read of a read-modify-write fetches the line.
-    let page = page + if run.kind == Kind::Write { 8 } else { 0 };
-    for offset in [row, page] {
-        // SAFETY: the thread's own tables, mapped as long as its context: as many as there are site and page counters.
-        let counter = unsafe { &*((at + offset) as *const AtomicU64) };
-        counter.store(counter.load(Relaxed).wrapping_add(misses), Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cache(sets: u32, ways: u32) -> Cache {
-        Cache::new(Geometry { sets, ways, line_log2: 6 })
+    fn cache(sets: u32, ways: u32) -> PrivateCache {
+        PrivateCache::new(Geometry { sets, ways, line_log2: 6 })
     }
 
     #[test]
