@@ -37,7 +37,8 @@ struct State {
 // SAFETY: the pointers are to memory that belongs to the heap.
 unsafe impl Send for State {}
 
-/// The class of a size, and the size of its blocks. Classes are 16 bytes apart up to 64, then a quarter of a power of two.
+/// The class of a size, and the size of its blocks. Classes are 16 bytes apart up to 64, then a quarter of a power of
+/// two.
 const fn class_of(size: usize) -> (usize, usize) {
     if size <= 64 {
         let class = size.div_ceil(SMALLEST);

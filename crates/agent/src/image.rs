@@ -7,8 +7,9 @@ use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
 use numalens_agent::{boot, failure, say, sys};
 
-// rdi = descriptor of the session file, rsi = the program's first instruction, rdx = extent of the parent, and above it of the
-// thread that called exec, rsp = the program's stack, which must stay as it is: not even a page below it may be touched.
+// rdi = descriptor of the session file, rsi = the program's first instruction, rdx = extent of the parent, and above it
+// of the thread that called exec, rsp = the program's stack, which must stay as it is: not even a page below it may be
+// touched.
 global_asm!(
     ".globl _start",
     "_start:",
@@ -35,8 +36,8 @@ global_asm!(
     start = sym start,
 );
 
-// Copies for everything in the image. What the compiler brings for a target without vector registers begins with `rep movs`, which takes
-// longer than a short copy itself; and translating is made of short copies.
+// Copies for everything in the image. What the compiler brings for a target without vector registers begins with `rep
+// movs`, which takes longer than a short copy itself; and translating is made of short copies.
 global_asm!(
     ".globl memcpy",
     "memcpy:",

@@ -1,7 +1,7 @@
 //! The preloaded library that watches the heap: where it is in this process. Its code and memory are not the program's.
 //!
-//! What it does is not counted, its memory is not told of, and the few system calls that it makes itself are the agent's: a filter that
-//! the program puts on its own calls knows nothing of them.
+//! What it does is not counted, its memory is not told of, and the few system calls that it makes itself are the
+//! agent's: a filter that the program puts on its own calls knows nothing of them.
 
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;

@@ -1,7 +1,8 @@
 //! A lock for the few things that the threads of a program share inside the agent.
 //!
-//! Nobody is ever interrupted by the program's own handlers while it holds the lock: signals that arrive in the agent are
-//! put off ([`crate::signals`]). So a lock is held for microseconds, and waiting means sleeping on a futex after a short spin.
+//! Nobody is ever interrupted by the program's own handlers while it holds the lock: signals that arrive in the agent
+//! are put off ([`crate::signals`]). So a lock is held for microseconds, and waiting means sleeping on a futex after a
+//! short spin.
 
 use crate::call;
 use crate::sys::{FUTEX_WAIT, FUTEX_WAKE};

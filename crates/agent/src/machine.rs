@@ -10,11 +10,11 @@
 //! ```text
 //!   cpuid, lsl: blocks end there, the agent answers \  processor.rs
 //!   getcpu, also of the vdso and the vsyscall page  |
-//!   sched_getaffinity, sched_setaffinity             |- calls.rs      place.rs: the CPUs of a thread, which of them it is on
+//!   sched_getaffinity, sched_setaffinity             |- calls.rs      place.rs: a thread's CPUs, which of them it is on
 //!   set_mempolicy, mbind, ...                        |- policies.rs   policy.rs: where a page goes
 //!   move_pages, migrate_pages                        |- moves.rs      others.rs: pages of other processes
 //!                                                    |  shared_policies.rs  policies of memory that processes share
-//!   open, stat, readlink, ... of sysfs               |- files.rs      a folder that the collector has written stands for it
+//!   open, stat, readlink, ... of sysfs               |- files.rs      a folder of the collector's stands for it
 //!                                                    |  paths.rs      where a path leads, whatever it is relative to
 //!   open of /proc/self/status, /proc/meminfo, ...    |- proc_files.rs the kernel's text with other lines
 //!   sysinfo                                         /  memory.rs      as much memory as the machine has

@@ -45,8 +45,8 @@ pub struct File {
     pub key: u64,
     /// What is to be subtracted from the number of a page's address, modulo 2^64, for its place in the file.
     shift: u64,
-    /// It is memory and nothing else (System V and POSIX segments, `memfd`, what forks share), which has memory policies of its own; a stored
-    /// file has none.
+    /// It is memory and nothing else (System V and POSIX segments, `memfd`, what forks share), which has memory
+    /// policies of its own; a stored file has none.
     pub is_memory: bool,
 }
 

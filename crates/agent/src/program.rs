@@ -137,8 +137,8 @@ fn interpreter(head: &[u8], name: &mut [u8; HEAD]) -> bool {
     !word.is_empty()
 }
 
-/// Whether the head is that of a 64-bit x86 ELF file, or of something that is no ELF file at all (the exec will fail, or a
-/// registered interpreter takes it).
+/// Whether the head is that of a 64-bit x86 ELF file, or of something that is no ELF file at all (the exec will fail,
+/// or a registered interpreter takes it).
 fn runs_here(head: &[u8]) -> bool {
     const CLASS_64: u8 = 2;
     const X86_64: [u8; 2] = [62, 0];

@@ -39,9 +39,9 @@ pub fn allocator() -> Option<&'static Allocator> {
 }
 
 impl StaticProgram {
-    /// The program of this file that is about to begin at `entry` with the first stack `stack`, if it is one, and if it was started with the preloaded library's variables.
-    /// One with the runtime of a sanitizer counts as such: that wants to be loaded before all other libraries, and has
-    /// its own allocator. Its heap is one object.
+    /// The program of this file that is about to begin at `entry` with the first stack `stack`, if it is one, and if it
+    /// was started with the preloaded library's variables. One with the runtime of a sanitizer counts as such: that
+    /// wants to be loaded before all other libraries, and has its own allocator. Its heap is one object.
     pub fn find(stack: u64, entry: u64, file: &Mapped) -> Option<Self> {
         if executable::has_sanitizer(file.bytes()) {
             return Some(StaticProgram { environment: Environment::take(stack)?, allocator: None });

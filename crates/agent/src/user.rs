@@ -30,8 +30,9 @@ pub fn read<T: Plain>(address: u64) -> Result<T, Errno> {
     Ok(unsafe { value.assume_init() })
 }
 
-/// Copies a word of the calling thread's own stack: several times quicker than [`read`], which looks pages up as if they were another
-/// process's. Nobody else may unmap it meanwhile, which would be the end of the thread without us too.
+/// Copies a word of the calling thread's own stack: several times quicker than [`read`], which looks pages up as if
+/// they were another process's. Nobody else may unmap it meanwhile, which would be the end of the thread without us
+/// too.
 ///
 /// # Errors
 /// EFAULT.

@@ -10,7 +10,9 @@
 //!   hot halves                    cold halves
 //!   | segment 0 | segment 1 | ... | segment 0 | segment 1 | ...
 //!
-//!   empty --> open --(full)--> full --(mostly dead, or too much)--> closed --(no thread is inside)--> left --(the same again)--> empty
+//!   empty --> open --(full)--> full --(mostly dead, or too much)--> closed --(no thread is inside)--> left
+//!     ^                                                                                                |
+//!     `-----------------------------------(the same again)--------------------------------------------'
 //! ```
 //! Which threads are inside of closed segments: [`super::Code::reclaim`].
 //!

@@ -1,4 +1,5 @@
-//! Sites as faults need them: there are hundreds of thousands, and a fault is rare, so what they do is packed into 16 bytes.
+//! Sites as faults need them: there are hundreds of thousands, and a fault is rare, so what they do is packed into 16
+//! bytes.
 
 use crate::call;
 use numalens_isa::{Address, Kind, Shape};
@@ -55,7 +56,8 @@ impl Operand {
         })
     }
 
-    /// The address of a plain operand, from the registers before its instruction; none where it does not follow from those.
+    /// The address of a plain operand, from the registers before its instruction; none where it does not follow from
+    /// those.
     pub fn effective_address(&self, registers: &[u64; 16]) -> Option<u64> {
         let address = self.address()?;
         let mut segment = 0u64;

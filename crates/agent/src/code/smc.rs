@@ -8,11 +8,14 @@
 //! comes here:
 //!
 //! ```text
-//!   a site has counted much   mprotect without PROT_WRITE, a copy of the page is made, its fragments are invalidated and translated again
+//!   a site has counted much   mprotect without PROT_WRITE, a copy of the page is made,
+//!                             its fragments are invalidated and translated again
 //!   the program writes        SIGSEGV, mprotect with PROT_WRITE
 //!                             the thread makes one step: SIGTRAP, mprotect without, the page is compared with the copy
-//!                             fragments of what is not as it was are invalidated; most writes are not to code, but to what stands beside it
-//!   the kernel would write    before the call the protection is taken off, and all fragments of the page are invalidated ([`make_way`])
+//!                             fragments of what is not as it was are invalidated; most writes are not to code,
+//!                             but to what stands beside it
+//!   the kernel would write    before the call the protection is taken off,
+//!                             and all fragments of the page are invalidated ([`make_way`])
 //! ```
 //! What other threads write in the course of that step is found by the same comparison. That is why the kernel always
 //! has our handler of SIGSEGV, and never a mask with it ([`crate::signals`]). A page that is written all the time is

@@ -6,7 +6,7 @@
 //! ```text
 //!   thread 1 writes word 0    |  thread 2 reads word 0                     true sharing: the value travels
 //!   thread 1 writes word 0    |  thread 2 writes word 3                    false sharing: only the line travels
-//!   thread 1 writes word 0    |  thread 2 writes word 3, then reads word 0 false at first, true from the second access on
+//!   thread 1 writes word 0    |  thread 2 writes word 3, then reads word 0  false at first, then true
 //!   thread 1 reads word 0     |  thread 2 reads word 0                     neither: both keep their copies
 //! ```
 //!

@@ -6,9 +6,9 @@
 //! at that time, which the collector knows.
 //!
 //! ```text
-//!   thread 1   allocates a block      |  counts of its words: nobody's, to the log |  then tells the collector of the block
-//!   thread 2   writes it              |  counted by word, in its own table         |
-//!   thread 1   is about to free it    |  counts of its words: the block's, to the log | then tells the collector that it ends
+//!   thread 1   allocates a block    |  counts of its words: nobody's, to the log    |  then tells the collector of it
+//!   thread 2   writes it            |  counted by word, in its own table            |
+//!   thread 1   is about to free it  |  counts of its words: the block's, to the log |  then tells that it ends
 //! ```
 //! A program that accesses what another thread frees at the same moment has no answer to whose the access is; any other
 //! has only one. What ended threads have counted stands in their tables as it was: the collector reads it, for the time

@@ -1,4 +1,5 @@
-//! The shadow table: an entry for each page of the address space. What the entries mean is up to the rest of the folder.
+//! The shadow table: an entry for each page of the address space. What the entries mean is up to the rest of the
+//! folder.
 
 use crate::call;
 use crate::failure::give_up;

@@ -75,8 +75,8 @@ pub fn copy(thread: &mut Thread, task: &Task) -> Verdict {
     Verdict::Done(result)
 }
 
-/// Whatever is half done in another thread is done, and nothing begins until [`release_all`]: all locks of the agent but
-/// its heap's, in the order in which they are taken.
+/// Whatever is half done in another thread is done, and nothing begins until [`release_all`]: all locks of the agent
+/// but its heap's, in the order in which they are taken.
 fn hold_all(runtime: &Runtime) {
     runtime.code.hold();
     in_call::hold();

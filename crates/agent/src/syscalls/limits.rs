@@ -1,7 +1,8 @@
 //! The program's limit of address space.
 //!
-//! The agent's tables are vast and almost empty, so the kernel's limit is lifted, and what the program believes to be in force
-//! is kept here and enforced by the agent: it knows every mapping of the program's. Children inherit it with the process's header.
+//! The agent's tables are vast and almost empty, so the kernel's limit is lifted, and what the program believes to be
+//! in force is kept here and enforced by the agent: it knows every mapping of the program's. Children inherit it with
+//! the process's header.
 
 use super::call::{Call, EFAULT, EINVAL, Verdict, errno};
 use crate::call;

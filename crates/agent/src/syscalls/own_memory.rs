@@ -2,8 +2,8 @@
 //! that it is there.
 //!
 //! - What puts something else there (`mmap` and `mremap` at a fixed place, `shmat` with `SHM_REMAP`, `brk`): what can
-//!   move makes way ([`crate::code::give_way`]); else it gets `ENOMEM`, or `EEXIST`, as where something is that cannot be
-//!   moved.
+//!   move makes way ([`crate::code::give_way`]); else it gets `ENOMEM`, or `EEXIST`, as where something is that cannot
+//!   be moved.
 //! - What takes it away (`munmap`, `madvise`) is done to what is the program's; `madvise` says `ENOMEM`, as where
 //!   nothing is.
 //! - What changes it (`mprotect`, `mbind`, `mlock` and the like): `ENOMEM` or `EFAULT`, as where nothing is.

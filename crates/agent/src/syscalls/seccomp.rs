@@ -1,10 +1,10 @@
 //! Filters that the program puts on its own system calls.
 //!
-//! Problem: a filter names what the program may ask of the kernel, and kills for anything else. The agent in the same process
-//! asks for more: memory, clocks, where a page is.
+//! Problem: a filter names what the program may ask of the kernel, and kills for anything else. The agent in the same
+//! process asks for more: memory, clocks, where a page is.
 //!
-//! Mechanism: a filter sees the address of the instruction that makes the call. Every filter that the program installs gets a
-//! head that lets calls from the agent's image pass, all but those that the agent makes in the program's name
+//! Mechanism: a filter sees the address of the instruction that makes the call. Every filter that the program installs
+//! gets a head that lets calls from the agent's image pass, all but those that the agent makes in the program's name
 //! ([`sys::for_program`]); the program's own are made in the code cache, and judged as ever:
 //!
 //! ```text
@@ -13,8 +13,8 @@
 //!   allow
 //! ```
 //! Filters survive an exec, so the next program's agent is mapped at the same address ([`crate::inject`]).
-//! Calls that the agent answers itself (signal actions, masks) are put to the filter first, with an argument that the kernel
-//! refuses. Strict mode, which knows four calls, is kept by the agent alone.
+//! Calls that the agent answers itself (signal actions, masks) are put to the filter first, with an argument that the
+//! kernel refuses. Strict mode, which knows four calls, is kept by the agent alone.
 
 use super::call::{EFAULT, EINVAL, errno};
 use crate::runtime::runtime;
@@ -55,8 +55,8 @@ const fn instruction(code: u64, if_true: u64, if_false: u64, constant: u64) -> u
     code | if_true << 16 | if_false << 24 | constant << 32
 }
 
-/// The program installs the filter that `program` leads to: `make` makes the call with the address of the longer one. Returns
-/// the kernel's word.
+/// The program installs the filter that `program` leads to: `make` makes the call with the address of the longer one.
+/// Returns the kernel's word.
 pub fn install(program: u64, make: impl FnOnce(u64) -> u64) -> u64 {
     let Ok([length, at]) = user::read::<[u64; 2]>(program) else { return EFAULT };
     let length = length & 0xffff;

@@ -88,7 +88,7 @@ fn begin(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
         // What waits is delivered first; the call is made again afterwards.
         return Verdict::Resume(call.ip);
     }
-    if task.has(raw::CLONE_VM) { share(thread, call, task) } else { fork::copy(thread, &task) }
+    if task.has(raw::CLONE_VM) { share(thread, call, &task) } else { fork::copy(thread, &task) }
 }
 
 /// The program's clone3.
@@ -115,50 +115,12 @@ pub fn clone3(thread: &mut Thread, call: &Call) -> Option<Verdict> {
 }
 
 /// A task that shares the memory: a thread, or a process that borrows it until it execs (vfork).
-fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
-    let (runtime, next) = (runtime(), call.next);
-    let is_thread = task.has(raw::CLONE_THREAD);
-    let no_memory = Verdict::Done(errno(linux_raw_sys::errno::EAGAIN));
-    let process = runtime.process().extent;
-    // The id follows when the thread knows it.
-    let session = &runtime.session;
-    let extent = if is_thread { session.new_thread(process) } else { session.new_borrower(process) };
-    let Some(extent) = extent else { return no_memory };
-    let reused = take_retired();
-    let context = match reused {
-        Some(context) => context.fill(&runtime.layout, &runtime.session, extent).map(|()| context),
-        None => ThreadContext::new(&runtime.layout, &runtime.session, extent),
+fn share(thread: &mut Thread, call: &Call, task: &Task) -> Verdict {
+    let runtime = runtime();
+    let Some(child) = child_to_be(thread, call, task) else {
+        return Verdict::Done(errno(linux_raw_sys::errno::EAGAIN));
     };
-    let Ok(context) = context else {
-        runtime.session.thread_ended(extent);
-        return no_memory;
-    };
-    runtime.prepare(context);
-    let actions = signals::inherit(&thread.signals.actions, task.has(raw::CLONE_SIGHAND));
-    let child = Thread::new(context, extent, thread.place.clone(), actions);
-    child.borrows = !is_thread;
-    child.signals.clears_handlers = task.clears_handlers();
-    child.signals.pending = thread.signals.pending.inherited();
-    if is_virtual() {
-        placement::begin(&runtime.session, child);
-    }
-    // A vfork child keeps the alternate stack, a thread does not.
-    if task.has(raw::CLONE_VFORK) {
-        child.signals.alternate = thread.signals.alternate;
-    }
-    for register in 0..16 {
-        context.set_register(register, thread.context.register(register));
-    }
-    context.set(fixed::FLAGS, thread.context.get(fixed::FLAGS));
-    context.set_register(0, 0);
-    if call.gate == Gate::Syscall {
-        context.set_register(1, next);
-    }
-    if task.stack != 0 {
-        context.set_register(4, task.stack);
-    }
-    context.set(own::NEXT, next);
-    runtime.session.entry(extent).stack.store(context.register(4), Relaxed);
+    let (is_thread, extent, context) = (!child.borrows, child.extent, child.context);
     let mask = signals::block_all();
     runtime.live.fetch_add(1, Relaxed);
     child.signals.first_mask = mask;
@@ -190,6 +152,56 @@ fn share(thread: &mut Thread, call: &Call, task: Task) -> Verdict {
         runtime.retired.lock().push((result as u32, context));
     }
     Verdict::Done(result)
+}
+
+/// A task that is about to be made by a thread, and will go on behind its call. None: there is no memory for it.
+fn child_to_be(thread: &Thread, call: &Call, task: &Task) -> Option<&'static mut Thread> {
+    let runtime = runtime();
+    let session = &runtime.session;
+    let is_thread = task.has(raw::CLONE_THREAD);
+    let process = runtime.process().extent;
+    // The id follows when the thread knows it.
+    let extent = if is_thread { session.new_thread(process) } else { session.new_borrower(process) }?;
+    let context = match take_retired() {
+        Some(context) => context.fill(&runtime.layout, session, extent).map(|()| context),
+        None => ThreadContext::new(&runtime.layout, session, extent),
+    };
+    let Ok(context) = context else {
+        session.thread_ended(extent);
+        return None;
+    };
+    runtime.prepare(context);
+    let actions = signals::inherit(&thread.signals.actions, task.has(raw::CLONE_SIGHAND));
+    let child = Thread::new(context, extent, thread.place.clone(), actions);
+    child.borrows = !is_thread;
+    child.signals.clears_handlers = task.clears_handlers();
+    child.signals.pending = thread.signals.pending.inherited();
+    if is_virtual() {
+        placement::begin(session, child);
+    }
+    // A vfork child keeps the alternate stack, a thread does not.
+    if task.has(raw::CLONE_VFORK) {
+        child.signals.alternate = thread.signals.alternate;
+    }
+    begin_behind(call, task, thread.context, context);
+    session.entry(extent).stack.store(context.register(4), Relaxed);
+    Some(child)
+}
+
+/// Has a child begin behind the call that makes it.
+fn begin_behind(call: &Call, task: &Task, parent: ThreadContext, child: ThreadContext) {
+    for register in 0..16 {
+        child.set_register(register, parent.register(register));
+    }
+    child.set(fixed::FLAGS, parent.get(fixed::FLAGS));
+    child.set_register(0, 0);
+    if call.gate == Gate::Syscall {
+        child.set_register(1, call.next);
+    }
+    if task.stack != 0 {
+        child.set_register(4, task.stack);
+    }
+    child.set(own::NEXT, call.next);
 }
 
 /// A context whose thread is gone.
