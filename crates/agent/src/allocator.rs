@@ -25,11 +25,11 @@ mod functions;
 mod regions;
 
 use crate::blocks::{self, DECLARED};
-use crate::lock::Lock;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
+use crate::sys::lock::Lock;
+use crate::sys::user;
 use crate::sys::{self, raw};
-use crate::thread::Thread;
-use crate::user;
 pub use calls::Calls;
 use calls::{Old, Underway};
 use channel::{Caller, Channel, Record};

@@ -5,10 +5,10 @@
 //! (`pages/generation.rs`).
 
 use crate::counting::words;
-use crate::lock::Lock;
 use crate::pages::{self, may_begin_generation};
-use crate::runtime::Runtime;
+use crate::state::runtime::Runtime;
 use crate::sys::PAGE;
+use crate::sys::lock::Lock;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;

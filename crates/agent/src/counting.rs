@@ -5,8 +5,8 @@ pub mod lines;
 pub mod private_cache;
 pub mod words;
 
-use crate::runtime::Runtime;
-use crate::thread::Thread;
+use crate::state::runtime::Runtime;
+use crate::state::thread::Thread;
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
 

@@ -3,19 +3,20 @@
 
 use crate::code::{Code, TranslationEnv};
 use crate::entry;
-use crate::failure::give_up;
 use crate::far;
 use crate::machine;
 use crate::pages::{self, AccessHandler, in_call};
 use crate::placement;
 use crate::requests;
-use crate::runtime::{is_virtual, runtime};
 use crate::signals::{self, Resume, SigInfo, UserContext};
+use crate::state::failure::give_up;
+use crate::state::own;
+use crate::state::runtime::{is_virtual, runtime};
+use crate::state::thread::Thread;
+use crate::state::thread_context::ThreadContext;
 use crate::static_program;
 use crate::syscalls::call::Verdict;
 use crate::syscalls::{self, kernel_functions, tasks};
-use crate::thread::Thread;
-use crate::thread_context::{ThreadContext, own};
 use numalens_translator::{Cache, Error, ExitId, Landing, Leave, SiteId, context as fixed, count};
 
 /// Has the translator find out something, and notes where the thread goes on then, if `found` says.

@@ -22,7 +22,7 @@
 //!                               the frame of the signal would have been
 //! ```
 
-use crate::thread_context::own;
+use crate::state::own;
 use core::arch::global_asm;
 use numalens_translator::context as fixed;
 

@@ -1,8 +1,8 @@
 //! Returns that take more than rip off the stack: `lret` and `iret` within 64-bit code.
 
-use crate::failure::give_up;
-use crate::thread::Thread;
-use crate::user;
+use crate::state::failure::give_up;
+use crate::state::thread::Thread;
+use crate::sys::user;
 use numalens_translator::{FarReturn, FarTarget, context as fixed};
 
 /// The segments that Linux has for programs: code of 64 bits and of 32, and their data.

@@ -5,7 +5,8 @@
 use core::arch::global_asm;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
-use numalens_agent::{boot, failure, say, sys};
+use numalens_agent::state::failure;
+use numalens_agent::{boot, say, sys};
 
 // rdi = descriptor of the session file, rsi = the program's first instruction, rdx = extent of the parent, and above it
 // of the thread that called exec, rsp = the program's stack, which must stay as it is: not even a page below it may be

@@ -44,8 +44,8 @@ pub mod published_policies;
 mod shared_policies;
 mod wanted;
 
-use crate::runtime::runtime;
-use crate::thread::Thread;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 pub use calls::{getcpu, processor};
 use numalens_event::exact::Placement;
 use numalens_translator::CpuQuery;

@@ -3,8 +3,9 @@
 //! Follows scripts to their interpreters as the kernel does, and says why a program cannot be observed: it is none of
 //! ours to trace (setuid, setgid, capabilities), or the engine does not translate it (32-bit, another processor).
 
+use crate::call;
+use crate::sys::user;
 use crate::sys::{Errno, raw};
-use crate::{call, user};
 
 /// What keeps a program from being observed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,14 +10,14 @@
 
 use crate::blocks;
 use crate::call;
-use crate::collector::await_collector;
 use crate::pages;
 use crate::placement;
-use crate::runtime::{is_virtual, runtime};
+use crate::state::collector::await_collector;
+use crate::state::runtime::{is_virtual, runtime};
+use crate::state::thread::Thread;
 use crate::static_program;
 use crate::sys;
-use crate::thread::Thread;
-use crate::user;
+use crate::sys::user;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, SessionHeader, log};
 use numalens_event::request::{MOST_NAME_BYTES, Request};

@@ -6,7 +6,7 @@
 //! it, or never return.
 //!
 //! Mechanism: the kernel knows one handler only, ours, on a stack of the agent's
-//! ([`crate::thread_context::SIGNAL_STACK`]). It looks at where the thread was:
+//! ([`crate::state::thread_context::SIGNAL_STACK`]). It looks at where the thread was:
 //!
 //! ```text
 //!   at a boundary, or before anything was counted     deliver now

@@ -3,6 +3,10 @@
 //! Everything that the agent asks of the kernel goes through this module. The program's own system calls do not: they
 //! are executed in the code cache, after [`crate::syscalls`] has looked at them.
 
+pub mod heap;
+pub mod lock;
+pub mod user;
+
 use core::arch::{asm, global_asm};
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};

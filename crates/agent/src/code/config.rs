@@ -1,6 +1,6 @@
 //! How code is translated.
 
-use crate::thread_context::{self, Layout};
+use crate::state::thread_context::{self, Layout};
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, SessionHeader};
 use numalens_translator::{Config, Scheme, Shadow};

@@ -3,8 +3,8 @@
 use super::TranslationEnv;
 use super::operand::Operand;
 use crate::interposer;
-use crate::maps::{Backing, Mapping};
-use crate::runtime::runtime;
+use crate::state::maps::{Backing, Mapping};
+use crate::state::runtime::runtime;
 use crate::sys::PAGE;
 use core::sync::atomic::{
     AtomicU64,

@@ -19,9 +19,9 @@
 
 use super::{Code, own_ranges};
 use crate::entry;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_translator::{Shadow, context as fixed};

@@ -1,8 +1,8 @@
 //! Where the agent's own memory is.
 
 use super::Code;
-use crate::maps::Maps;
-use crate::runtime::runtime;
+use crate::state::maps::Maps;
+use crate::state::runtime::runtime;
 use crate::sys;
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -1,7 +1,7 @@
 //! Pages of code that stay writable for the program and are write-protected meanwhile ([`super::smc`]).
 
 use crate::call;
-use crate::maps::{Backing, Mapping, Maps};
+use crate::state::maps::{Backing, Mapping, Maps};
 use crate::sys::{PAGE, raw};
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -24,8 +24,9 @@
 use super::Code;
 use super::arenas::Epoch;
 use crate::entry;
-use crate::runtime::runtime;
-use crate::thread_context::{ThreadContext, own};
+use crate::state::own;
+use crate::state::runtime::runtime;
+use crate::state::thread_context::ThreadContext;
 use numalens_translator::{Unlinked, context as fixed};
 
 /// Times that threads come by between two looks at who is inside.

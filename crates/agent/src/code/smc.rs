@@ -24,8 +24,8 @@
 
 use super::protected::{HIGHEST, LOWEST, WORDS, protect, read};
 use super::{Code, TranslationEnv};
-use crate::failure::give_up;
-use crate::runtime::runtime;
+use crate::state::failure::give_up;
+use crate::state::runtime::runtime;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -3,10 +3,10 @@
 use super::arenas::Arenas;
 use super::operand::Operand;
 use super::protected::ProtectedPages;
-use crate::maps::Maps;
-use crate::session_file::ProcessMemory;
+use crate::state::maps::Maps;
+use crate::state::session_file::ProcessMemory;
+use crate::state::thread_context::Layout;
 use crate::sys::{self, PAGE};
-use crate::thread_context::Layout;
 use alloc::vec::Vec;
 use hashbrown::HashSet;
 use rustc_hash::FxBuildHasher;

@@ -1,8 +1,8 @@
 //! Accesses that miss the private cache of their thread.
 
 use super::private_cache::PrivateCache;
-use crate::runtime::Runtime;
-use crate::thread::Thread;
+use crate::state::runtime::Runtime;
+use crate::state::thread::Thread;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, Geometry, PageCounts};

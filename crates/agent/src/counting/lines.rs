@@ -14,9 +14,9 @@
 //! its node, the words that its turn has accessed and written, and those of the turn before. While a turn goes on and
 //! accesses nothing new, they are only read.
 
-use crate::runtime::Runtime;
-use crate::session_file::ProcessMemory;
-use crate::thread::Thread;
+use crate::state::runtime::Runtime;
+use crate::state::session_file::ProcessMemory;
+use crate::state::thread::Thread;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, LINE_BYTES, LINES_OF_PAGE, LastAccess, LineCounts, log};

@@ -14,9 +14,10 @@
 //! has only one. What ended threads have counted stands in their tables as it was: the collector reads it, for the time
 //! of their end. The same goes for pages that are gone.
 
-use crate::runtime::Runtime;
-use crate::thread::Thread;
-use crate::thread_context::{PAGES, ThreadContext, own};
+use crate::state::own;
+use crate::state::runtime::Runtime;
+use crate::state::thread::Thread;
+use crate::state::thread_context::{PAGES, ThreadContext};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;

@@ -11,11 +11,11 @@
 use super::paths::{self, Base, LONGEST, Names, Path, Region};
 use super::proc_files::{self, Made};
 use crate::call;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
+use crate::sys::user;
 use crate::sys::{self, raw};
 use crate::syscalls::call::{Call, errno};
-use crate::thread::Thread;
-use crate::user;
 use linux_raw_sys::errno::{EACCES, EFAULT, ENOENT, ERANGE};
 
 /// What the collector has written: files, and folders with all that is in them.

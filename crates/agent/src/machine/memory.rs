@@ -4,9 +4,9 @@
 //! kernel's own address space are the host's.
 
 use super::placement;
+use crate::sys::user;
 use crate::sys::{self, Errno, raw};
 use crate::syscalls::call::errno;
-use crate::user;
 use alloc::string::String;
 use core::fmt::{self, Write};
 use core::sync::atomic::Ordering::Relaxed;

@@ -4,12 +4,12 @@ use super::nodes::{index_of, memory_nodes, number_of};
 use super::others::Other;
 use super::policies::{MF_MOVE, MF_MOVE_ALL, Result, fault, home_of, read_nodes, word};
 use super::{placement, policy};
-use crate::maps::File;
 use crate::pages::{self, Exclusive};
-use crate::runtime::Runtime;
+use crate::state::maps::File;
+use crate::state::runtime::Runtime;
+use crate::state::thread::Thread;
+use crate::sys::user;
 use crate::sys::{self, PAGE, raw};
-use crate::thread::Thread;
-use crate::user;
 use alloc::vec;
 use linux_raw_sys::errno::{E2BIG, EACCES, EFAULT, EINVAL, ENODEV, ENOENT, EPERM};
 

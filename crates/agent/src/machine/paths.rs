@@ -15,8 +15,8 @@
 
 use super::files::{is_place, place_of};
 use crate::call;
-use crate::collector::await_collector;
-use crate::runtime::runtime;
+use crate::state::collector::await_collector;
+use crate::state::runtime::runtime;
 use crate::sys::{Line, raw};
 use core::fmt::Write;
 use core::sync::atomic::AtomicU32;

@@ -6,11 +6,11 @@ use super::policy::{self, Policy, mode};
 use super::{placement, published_policies, shared_policies};
 use crate::pages::{self, Exclusive, expected};
 use crate::placement as places;
-use crate::runtime::Runtime;
+use crate::state::runtime::Runtime;
+use crate::state::thread::Thread;
+use crate::sys::user;
 use crate::sys::{self, Errno, PAGE, raw};
 use crate::syscalls::call::errno;
-use crate::thread::Thread;
-use crate::user;
 use core::ops::Range;
 use linux_raw_sys::errno::{EFAULT, EINVAL, EIO, ENOENT, EOPNOTSUPP, EPERM};
 
@@ -230,7 +230,7 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
         return Ok(0);
     }
     let maps = &mut runtime.code.lock().env.maps;
-    let with = |mapping: &&crate::maps::Mapping| mapping.policy != Policy::NONE;
+    let with = |mapping: &&crate::state::maps::Mapping| mapping.policy != Policy::NONE;
     let mut policies =
         maps.overlapping(range.clone()).iter().filter(with).map(|mapping| mapping.policy.mode).peekable();
     if policies.peek().is_none() {

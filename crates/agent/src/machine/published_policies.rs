@@ -6,8 +6,8 @@
 
 use super::policy::Policy;
 use crate::call;
-use crate::maps::{File, Mapping, Maps};
-use crate::runtime::{Runtime, is_virtual};
+use crate::state::maps::{File, Mapping, Maps};
+use crate::state::runtime::{Runtime, is_virtual};
 use crate::sys::PAGE;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,9 +1,9 @@
 //! Where a page goes, as the program has asked for.
 
 use super::policy::{Policy, mode};
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// The index of the node that takes the page `number` when `thread` places it in memory with the policy `within`; none

@@ -4,11 +4,11 @@ use super::before_string_write::before_string_write;
 use super::table::PAGE_BITS;
 use super::touch::touch;
 use crate::counting;
-use crate::runtime::runtime;
-use crate::session_file::ProcessMemory;
+use crate::state::own;
+use crate::state::runtime::runtime;
+use crate::state::session_file::ProcessMemory;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
-use crate::thread_context::own;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, log};
 use numalens_translator::PageEntry;
@@ -90,7 +90,7 @@ impl Pages for AccessHandler<'_> {
     }
 
     fn peek(&mut self, address: u64) -> Option<u64> {
-        crate::user::read(address).ok()
+        crate::sys::user::read(address).ok()
     }
 
     fn counted(&mut self, run: &Run, entry: PageEntry) {

@@ -3,11 +3,11 @@
 use super::table::{CHUNK, PAGE_BITS};
 use crate::call;
 use crate::machine;
-use crate::maps::{Backing, Huge, Mapping};
-use crate::runtime::{is_virtual, runtime};
-use crate::session_file::ProcessMemory;
+use crate::state::maps::{Backing, Huge, Mapping};
+use crate::state::runtime::{is_virtual, runtime};
+use crate::state::session_file::ProcessMemory;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use linux_raw_sys::prctl::PR_GET_THP_DISABLE;
 use numalens_event::exact::{self, ProcessHeader, huge_pages};

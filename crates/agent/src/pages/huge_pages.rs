@@ -10,8 +10,8 @@
 use super::query;
 use super::record::{continuing, open};
 use super::table::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow};
-use crate::runtime::is_virtual;
-use crate::session_file::ProcessMemory;
+use crate::state::runtime::is_virtual;
+use crate::state::session_file::ProcessMemory;
 use crate::sys;
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -3,7 +3,7 @@
 use super::huge_pages::addresses;
 use super::table::{CHUNK, PAGE_BITS};
 use crate::call;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
 use crate::sys::{self, raw};
 use alloc::vec;
 use alloc::vec::Vec;

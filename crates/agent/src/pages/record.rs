@@ -1,6 +1,6 @@
 //! Records of pages, in the memory shared with the collector.
 
-use crate::session_file::ProcessMemory;
+use crate::state::session_file::ProcessMemory;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use numalens_event::exact::{self, PageRecord, log};
 use numalens_translator::PageEntry;

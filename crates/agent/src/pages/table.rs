@@ -2,8 +2,8 @@
 //! folder.
 
 use crate::call;
-use crate::failure::give_up;
-use crate::lock::Lock;
+use crate::state::failure::give_up;
+use crate::sys::lock::Lock;
 use crate::sys::{self, raw};
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;

@@ -6,7 +6,7 @@
 //! what the program reads from a file, and, ever more seldom, when the collector takes the class away.
 
 use super::table::Shadow;
-use crate::session_file::ProcessMemory;
+use crate::state::session_file::ProcessMemory;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Relaxed, Release};

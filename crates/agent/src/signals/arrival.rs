@@ -10,10 +10,10 @@ use super::kernel::die;
 use super::numbers::{ALL_BUT_FAULTS, NO_ACCESS, SIGSEGV, SIGTRAP, STEPPED, TRAP_FLAG, is_fault};
 use crate::entry;
 use crate::pages::in_call;
-use crate::runtime::runtime;
 use crate::say;
-use crate::thread::Thread;
-use crate::thread_context::own;
+use crate::state::own;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use numalens_translator::{
     context as fixed, settle_last_page, settle_last_page_end, take_return, take_return_end, take_return_writes,
 };

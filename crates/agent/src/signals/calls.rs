@@ -6,8 +6,8 @@ use super::kernel::install;
 use super::numbers::{ALL_BUT_FAULTS, bit};
 use super::state::{Action, AlternateStack, DISABLED, DISARM, ON_STACK, SIGNALS};
 use crate::call;
+use crate::state::thread::Thread;
 use crate::sys::{self, raw};
-use crate::thread::Thread;
 
 /// The program's rt_sigaction.
 pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u64 {
@@ -19,7 +19,7 @@ pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u6
     if new != 0 && matches!(signal, raw::SIGKILL | raw::SIGSTOP) {
         return invalid;
     }
-    let wanted = match (new != 0).then(|| crate::user::read::<Action>(new)).transpose() {
+    let wanted = match (new != 0).then(|| crate::sys::user::read::<Action>(new)).transpose() {
         Ok(wanted) => wanted,
         Err(error) => return errno(error.0 as u32),
     };
@@ -33,7 +33,7 @@ pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u6
         table[signal as usize] = wanted;
     }
     drop(table);
-    match (old != 0).then(|| crate::user::write(old, &was)).transpose() {
+    match (old != 0).then(|| crate::sys::user::write(old, &was)).transpose() {
         Ok(_) => 0,
         Err(error) => errno(error.0 as u32),
     }
@@ -44,7 +44,7 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     if size != 8 {
         return errno(linux_raw_sys::errno::EINVAL);
     }
-    let wanted = match (new != 0).then(|| crate::user::read::<u64>(new)).transpose() {
+    let wanted = match (new != 0).then(|| crate::sys::user::read::<u64>(new)).transpose() {
         Ok(wanted) => wanted,
         Err(error) => return errno(error.0 as u32),
     };
@@ -72,7 +72,7 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     let in_force = if kept { everything } else { next };
     // SAFETY: as above.
     let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const in_force, 0, 8) };
-    let told = match (old != 0).then(|| crate::user::write(old, &current)).transpose() {
+    let told = match (old != 0).then(|| crate::sys::user::write(old, &current)).transpose() {
         Ok(_) => 0,
         Err(error) => errno(error.0 as u32),
     };
@@ -83,10 +83,10 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
 pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
     // SAFETY: the program's own call.
     let result = unsafe { sys::for_program(raw::__NR_rt_sigpending, [set, size, 0, 0, 0, 0]) };
-    match crate::user::read::<u64>(set) {
+    match crate::sys::user::read::<u64>(set) {
         Ok(known) if result == 0 && thread.signals.pending.held.iter().any(Option::is_some) => {
             let held = thread.signals.pending.held.iter().flatten().fold(0, |all, held| all | bit(held.signal));
-            crate::user::write(set, &(known | held)).map_or(result, |()| 0)
+            crate::sys::user::write(set, &(known | held)).map_or(result, |()| 0)
         }
         _ => result,
     }
@@ -99,7 +99,7 @@ pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
     let on_it = thread.signals.alternate.holds(stack);
     let was = seen(thread.signals.alternate, on_it);
     if new != 0 {
-        let wanted: AlternateStack = match crate::user::read(new) {
+        let wanted: AlternateStack = match crate::sys::user::read(new) {
             Ok(wanted) => wanted,
             Err(error) => return errno(error.0 as u32),
         };
@@ -115,7 +115,7 @@ pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
             _ => return errno(linux_raw_sys::errno::EINVAL),
         }
     }
-    match (old != 0).then(|| crate::user::write(old, &was)).transpose() {
+    match (old != 0).then(|| crate::sys::user::write(old, &was)).transpose() {
         Ok(_) => 0,
         Err(error) => errno(error.0 as u32),
     }

@@ -13,8 +13,9 @@ use super::numbers::{
 use super::state::{Action, AlternateStack, DISABLED, DISARM, Kept, ON_STACK};
 use crate::call;
 use crate::entry;
-use crate::thread::Thread;
-use crate::thread_context::{SIGNAL_STACK, own};
+use crate::state::own;
+use crate::state::thread::Thread;
+use crate::state::thread_context::SIGNAL_STACK;
 
 /// Delivers what was kept to the thread, which stands at `ip` of the program.
 pub(super) fn deliver_kept(thread: &mut Thread, ucontext: &mut UserContext, ip: u64) -> Resume {

@@ -7,9 +7,9 @@ use super::numbers::{TRAP_FLAG, bit};
 use super::state::{HELD, Kept};
 use crate::call;
 use crate::code::smc::Fault;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::sys::{self, raw};
-use crate::thread::Thread;
 
 /// [`HELD`] as a mask.
 pub(super) const HELD_BITS: u64 = bit(HELD[0]) | bit(HELD[1]);

@@ -13,8 +13,8 @@ use super::numbers::{
 use super::state::Kept;
 use super::taken_back::{abandon, correct, take_back};
 use crate::pages::{AccessHandler, in_call};
-use crate::runtime::runtime;
-use crate::thread::Thread;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::{call, say};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Release;

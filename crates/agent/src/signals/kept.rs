@@ -7,10 +7,10 @@ use super::numbers::{ALL_BUT_FAULTS, SI_KERNEL, SIGSEGV, TRAP_FLAG};
 use super::state::Kept;
 use crate::call;
 use crate::entry;
-use crate::runtime::runtime;
+use crate::state::own;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
-use crate::thread_context::own;
 
 /// The program's instruction at `ip` has accessed `at`, where it must not; of a jump to where no code is, it is the
 /// code. Returns where to go on.

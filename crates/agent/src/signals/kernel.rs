@@ -5,9 +5,9 @@ use super::numbers::{ALL_BUT_FAULTS, OURS, PASSED_ON, bit};
 use super::state::{Action, Actions, AlternateStack, HELD};
 use crate::call;
 use crate::entry;
+use crate::state::thread::Thread;
+use crate::state::thread_context::{SIGNAL_STACK, SIGNAL_STACK_BYTES, ThreadContext};
 use crate::sys::{self, raw};
-use crate::thread::Thread;
-use crate::thread_context::{SIGNAL_STACK, SIGNAL_STACK_BYTES, ThreadContext};
 use alloc::sync::Arc;
 
 /// Prepares the calling thread: its signal stack, and the handlers of single steps and of writes to write-protected

@@ -2,9 +2,9 @@
 
 use super::frame::SigInfo;
 use crate::call;
-use crate::lock::Lock;
+use crate::sys::lock::Lock;
 use crate::sys::raw;
-use crate::user::Plain;
+use crate::sys::user::Plain;
 use alloc::sync::Arc;
 
 /// Signals, from 1.

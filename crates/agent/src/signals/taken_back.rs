@@ -3,8 +3,8 @@
 use super::frame::UserContext;
 use crate::code::Code;
 use crate::pages::AccessHandler;
-use crate::runtime::runtime;
-use crate::thread::Thread;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use numalens_translator::count::{self, Pages, Run};
 use numalens_translator::{SiteId, Unexecuted, Unmade};
 

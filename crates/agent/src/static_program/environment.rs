@@ -12,7 +12,7 @@
 
 use crate::call;
 use crate::sys::raw;
-use crate::user;
+use crate::sys::user;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::ffi::CStr;

@@ -2,8 +2,8 @@
 
 use super::call::{Call, Verdict};
 use crate::placement;
+use crate::state::thread::Thread;
 use crate::sys::{self, raw};
-use crate::thread::Thread;
 
 /// The program's sched_setaffinity and set_mempolicy.
 pub fn bind(thread: &mut Thread, call: &Call) -> Option<Verdict> {

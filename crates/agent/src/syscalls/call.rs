@@ -1,7 +1,7 @@
 //! A system call that the program is about to make, and what becomes of it.
 
+use crate::state::thread::Thread;
 use crate::sys::{self, PAGE};
-use crate::thread::Thread;
 
 /// What becomes of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,10 +2,10 @@
 
 use super::call::{Call, EINVAL, Verdict, errno};
 use super::seccomp as filters;
-use crate::runtime::runtime;
 use crate::signals;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
 use linux_raw_sys::prctl as names;
 
 const ARCH_SET_GS: u64 = 0x1001;

@@ -1,9 +1,9 @@
 //! The session file's descriptor is open in the program, and the program must not know.
 
 use super::call::{Call, Verdict, errno};
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::sys::{self, raw};
-use crate::thread::Thread;
 
 const EBADF: u64 = errno(linux_raw_sys::errno::EBADF);
 

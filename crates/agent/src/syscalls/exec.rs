@@ -17,14 +17,14 @@
 
 use super::call::{Call, ENOMEM, Verdict};
 use crate::inject::{self, Plan};
-use crate::lock::Lock;
 use crate::pages::reconcile_all;
 use crate::program::{self, Prospect};
-use crate::runtime::{Runtime, runtime};
+use crate::state::own;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::thread::Thread;
 use crate::static_program::{self, environment::Passed};
+use crate::sys::lock::Lock;
 use crate::sys::{self, Errno, PAGE, raw};
-use crate::thread::Thread;
-use crate::thread_context::own;
 use crate::{call, entry, placement, signals};
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -2,10 +2,10 @@
 
 use super::call::arguments;
 use crate::machine;
-use crate::runtime::{is_virtual, runtime};
+use crate::state::runtime::{is_virtual, runtime};
+use crate::state::thread::Thread;
+use crate::sys::user;
 use crate::sys::{self, raw};
-use crate::thread::Thread;
-use crate::user;
 
 const VSYSCALLS: u64 = 0xffff_ffff_ff60_0000;
 

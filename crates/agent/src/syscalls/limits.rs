@@ -6,10 +6,10 @@
 
 use super::call::{Call, EFAULT, EINVAL, Verdict, errno};
 use crate::call;
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
-use crate::user;
+use crate::sys::user;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// `RLIMIT_AS`.

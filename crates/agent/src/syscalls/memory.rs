@@ -16,11 +16,11 @@ use super::own_memory::{self, Claim, Judgement};
 use super::written::Written;
 use crate::code::Code;
 use crate::machine::published_policies;
-use crate::maps::Maps;
 use crate::pages;
-use crate::runtime::{Runtime, runtime};
+use crate::state::maps::Maps;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::thread::Thread;
 use crate::sys::{self, PAGE};
-use crate::thread::Thread;
 use core::ops::Range;
 use numalens_event::exact::log;
 

@@ -9,13 +9,13 @@
 use super::call::{Call, EFAULT, EINVAL, Gate, LEAST_CODE, Verdict, errno};
 use super::memory::segment::{ATTACH_BY_OLD_RULES, DETACH_BY_OLD_RULES};
 use super::{examine_call, limits, memory, seccomp, table};
-use crate::failure::give_up;
 use crate::pages;
-use crate::runtime::runtime;
 use crate::signals::{self, Action, AlternateStack};
+use crate::state::failure::give_up;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
+use crate::sys::user;
 use crate::sys::{self, PAGE, raw};
-use crate::thread::Thread;
-use crate::user;
 use alloc::vec::Vec;
 
 const ARCH_SET_CPUID: u64 = 0x1012;

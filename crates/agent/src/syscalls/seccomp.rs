@@ -17,9 +17,9 @@
 //! kernel refuses. Strict mode, which knows four calls, is kept by the agent alone.
 
 use super::call::{EFAULT, EINVAL, errno};
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::sys::user;
 use crate::sys::{self, Errno};
-use crate::user;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64};

@@ -9,7 +9,7 @@ mod rows;
 use super::call::{Call, Verdict};
 use super::memory::Change;
 use super::written::Writes;
-use crate::thread::Thread;
+use crate::state::thread::Thread;
 use rows::ROWS;
 
 /// Looks at a call before it is executed. None: it passes.

@@ -3,11 +3,13 @@
 use super::call::{Call, EFAULT, EINVAL, Gate, Verdict, errno};
 use super::fork;
 use crate::pages::{in_call, reconcile_all};
-use crate::runtime::{is_virtual, runtime};
+use crate::state::own;
+use crate::state::runtime::{is_virtual, runtime};
+use crate::state::thread::Thread;
+use crate::state::thread_context::ThreadContext;
+use crate::sys::user;
 use crate::sys::{self, PAGE, raw};
-use crate::thread::Thread;
-use crate::thread_context::{ThreadContext, own};
-use crate::{call, entry, placement, signals, static_program, user};
+use crate::{call, entry, placement, signals, static_program};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Relaxed, Release};

@@ -4,8 +4,8 @@
 //! Calls that write a few words where the caller has just been (`stat`, `clock_gettime`, a futex) are left out: the
 //! page is there.
 
+use crate::sys::user;
 use crate::sys::{self, raw};
-use crate::user;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicBool;

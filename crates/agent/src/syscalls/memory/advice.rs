@@ -2,8 +2,8 @@
 
 use super::{Affected, Change, CodeFate, Done};
 use crate::code::Code;
-use crate::maps::Huge;
 use crate::pages;
+use crate::state::maps::Huge;
 use crate::sys::raw;
 use crate::syscalls::call::ENOMEM;
 use crate::syscalls::own_memory::{Claim, range_of};

@@ -1,9 +1,9 @@
 //! The files that mappings show.
 
 use crate::call;
-use crate::maps::{self, File};
-use crate::runtime::runtime;
-use crate::session_file::ProcessMemory;
+use crate::state::maps::{self, File};
+use crate::state::runtime::runtime;
+use crate::state::session_file::ProcessMemory;
 use crate::sys::raw;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicU64;

@@ -3,7 +3,7 @@
 use super::{Affected, Change, Done};
 use crate::code::Code;
 use crate::code::own_ranges::is_taken_for_good;
-use crate::maps::{self, Mapping};
+use crate::state::maps::{self, Mapping};
 use crate::sys::{PAGE, raw};
 use crate::syscalls::memory::lock::locks_new;
 use crate::syscalls::own_memory::{Claim, range_of};

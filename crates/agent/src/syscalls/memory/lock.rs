@@ -2,12 +2,12 @@
 
 use crate::code::Code;
 use crate::pages::in_call;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::sys::{self, raw};
 use crate::syscalls::call::{Call, EINVAL, ENOMEM, Verdict};
 use crate::syscalls::own_memory;
 use crate::syscalls::written;
-use crate::thread::Thread;
 
 const MCL_CURRENT: u32 = 1;
 const MCL_FUTURE: u32 = 2;

@@ -4,10 +4,10 @@ use super::{Affected, Change, Done, execute};
 use crate::code::Code;
 use crate::machine::read_nodes;
 use crate::pages;
+use crate::state::thread::Thread;
 use crate::sys;
 use crate::syscalls::call::{Call, EFAULT, Verdict};
 use crate::syscalls::own_memory::{Claim, range_of};
-use crate::thread::Thread;
 use core::ops::Range;
 
 const MPOL_BIND: u64 = 2;

@@ -3,13 +3,13 @@
 use super::{Affected, Change, CodeFate, Done};
 use crate::code::Code;
 use crate::code::own_ranges::is_taken;
-use crate::maps::{self, Backing, Mapping};
 use crate::pages;
+use crate::state::maps::{self, Backing, Mapping};
+use crate::state::thread::Thread;
 use crate::sys::{self, PAGE, raw};
 use crate::syscalls::call::{EFAULT, ENOMEM};
 use crate::syscalls::own_memory::{Claim, range_of};
 use crate::syscalls::written::{self, Written};
-use crate::thread::Thread;
 use core::ops::Range;
 use numalens_event::exact::log;
 

@@ -3,8 +3,8 @@
 use super::{Affected, Change, Done};
 use crate::code::Code;
 use crate::machine::published_policies;
-use crate::maps::{self, Mapping, Maps};
 use crate::pages;
+use crate::state::maps::{self, Mapping, Maps};
 use crate::sys::{self, PAGE, raw};
 use crate::syscalls::call::ENOMEM;
 use crate::syscalls::own_memory::{Claim, range_of};

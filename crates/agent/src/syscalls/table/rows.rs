@@ -2,8 +2,8 @@
 
 use super::{Answer, NO_CALL, Row, Subject};
 use crate::machine::{calls, files, memory as machine_memory, moves, policies};
-use crate::runtime::runtime;
 use crate::signals;
+use crate::state::runtime::runtime;
 use crate::sys::raw;
 use crate::syscalls::call::{ENOSYS, Gate, Verdict};
 use crate::syscalls::memory::{advice, area, heap, lock, policy, remap, segment};

@@ -5,7 +5,7 @@
 
 use crate::call;
 use crate::machine::policy::Policy;
-use crate::session_file::ProcessMemory;
+use crate::state::session_file::ProcessMemory;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
 use core::ffi::CStr;

@@ -20,8 +20,9 @@
 //! Three mappings, as the kernel lets a process have some 65,000 in all, and programs have thousands of threads: so the
 //! file has its parts in this order, and nothing is protected in between.
 
+use super::own;
 use crate::call;
-use crate::session_file::{ProcessMemory, Session};
+use crate::state::session_file::{ProcessMemory, Session};
 use crate::sys::{self, Errno, PAGE, raw};
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
@@ -88,32 +89,6 @@ const PAGES_BEHIND_SITES: u64 = exact::thread::PAGES - exact::thread::SITES;
 const COUNTERS_BYTES: u64 = PAGES_BEHIND_SITES + exact::thread::PAGES_BYTES;
 /// Where the page counters are, whatever the layout.
 pub const PAGES: u64 = exact::thread::PAGES_FROM_GS;
-
-/// Our own fields in the fixed part.
-pub mod own {
-    use numalens_translator::context::OWNER;
-
-    /// The top of the agent's stack.
-    pub const STACK: u32 = OWNER;
-    /// Where control goes on in the cache.
-    pub const NEXT: u32 = OWNER + 0x08;
-    /// Not 0: signals wait to be delivered.
-    pub const PENDING: u32 = OWNER + 0x10;
-    /// The [`crate::thread::Thread`].
-    pub const THREAD: u32 = OWNER + 0x18;
-    /// Where control would go on if no signal waited.
-    pub const DELIVER_AT: u32 = OWNER + 0x20;
-    /// The program's stack pointer while accesses are counted out of line.
-    pub const COUNT_STACK: u32 = OWNER + 0x28;
-    /// The top of the signal stack.
-    pub const SIGNAL_STACK: u32 = OWNER + 0x30;
-    /// The program's frame pointer (or whatever is in rbp) while accesses are counted out of line.
-    pub const COUNT_FRAME: u32 = OWNER + 0x38;
-    /// Where in the cache the thread went on when it last came by ...
-    pub const GOES_ON: u32 = OWNER + 0x40;
-    /// ... and the [`crate::code::arenas::Epoch`] in which that was found.
-    pub const EPOCH: u32 = OWNER + 0x48;
-}
 
 /// The shape that all thread contexts of a process have.
 #[derive(Clone, Copy, Debug)]

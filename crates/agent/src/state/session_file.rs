@@ -1,7 +1,7 @@
 //! The session file as the agent sees it: a few mappings, and the right to extents.
 
+use crate::state::thread_context::{LOOKUP, LOOKUP_BYTES, RETURNS, RETURNS_BYTES};
 use crate::sys::{self, Errno, raw};
-use crate::thread_context::{LOOKUP, LOOKUP_BYTES, RETURNS, RETURNS_BYTES};
 use core::ffi::CStr;
 use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};

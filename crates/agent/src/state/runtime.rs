@@ -1,10 +1,10 @@
 //! What the threads of the program share in the agent.
 
 use crate::code::Code;
-use crate::lock::Lock;
 use crate::pages::table::Shadow;
-use crate::session_file::{ProcessMemory, Session};
-use crate::thread_context::{Layout, ThreadContext};
+use crate::state::session_file::{ProcessMemory, Session};
+use crate::state::thread_context::{Layout, ThreadContext};
+use crate::sys::lock::Lock;
 use alloc::vec::Vec;
 use core::cell::UnsafeCell;
 use core::mem::MaybeUninit;

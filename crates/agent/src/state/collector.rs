@@ -1,7 +1,7 @@
 //! Waiting for the collector.
 
 use crate::call;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
 use crate::sys;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};

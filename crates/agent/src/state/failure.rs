@@ -1,7 +1,7 @@
 //! The end of a program that the agent cannot observe any more.
 
 use crate::say;
-use crate::session_file::ProcessMemory;
+use crate::state::session_file::ProcessMemory;
 use crate::sys;
 use core::fmt::{Arguments, Write};
 use core::sync::atomic::AtomicPtr;

@@ -5,7 +5,7 @@
 //! for code arenas.
 
 use crate::call;
-use crate::lock::Lock;
+use crate::sys::lock::Lock;
 use crate::sys::{self, PAGE, raw};
 use core::alloc::{GlobalAlloc, Layout};
 use core::ptr::null_mut;
@@ -164,6 +164,10 @@ unsafe impl GlobalAlloc for Heap {
         }
     }
 }
+
+/// The agent's heap.
+#[cfg_attr(feature = "blob", global_allocator)]
+pub static HEAP: Heap = Heap::new();
 
 #[cfg(test)]
 mod tests {
