@@ -4,6 +4,7 @@ pub mod collector;
 pub mod failure;
 pub mod maps;
 pub mod own;
+pub mod page_id;
 pub mod runtime;
 pub mod session_file;
 pub mod thread;

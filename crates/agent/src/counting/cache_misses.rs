@@ -1,6 +1,7 @@
 //! Accesses that miss the private cache of their thread.
 
 use super::private_cache::PrivateCache;
+use crate::state::page_id::PageId;
 use crate::state::runtime::Runtime;
 use crate::state::thread::Thread;
 use core::sync::atomic::AtomicU64;
@@ -23,7 +24,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, geometry: Geometry, run: &Run, 
     // Side by side as the counters of all accesses are.
     let config = &runtime.config;
     let Some(row) = config.site_counter(run.site, entry.class).map(|at| u64::from(at - config.sites)) else { return };
-    let page = exact::thread::SITES_BYTES + u64::from(entry.slot / 2) * size_of::<PageCounts>() as u64;
+    let page = exact::thread::SITES_BYTES + u64::from(PageId::of(entry).0) * size_of::<PageCounts>() as u64;
     // The read of a read-modify-write fetches the line.
     let page = page + if run.kind == Kind::Write { 8 } else { 0 };
     for offset in [row, page] {

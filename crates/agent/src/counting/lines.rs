@@ -14,6 +14,7 @@
 //! its node, the words that its turn has accessed and written, and those of the turn before. While a turn goes on and
 //! accesses nothing new, they are only read.
 
+use crate::state::page_id::PageId;
 use crate::state::runtime::Runtime;
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
@@ -126,7 +127,7 @@ impl Last {
 }
 
 /// A page is counted under another number from now on: its lines were accessed last by those who have done so.
-pub fn renumbered(memory: &ProcessMemory, old: u32, new: u32) {
+pub fn renumbered(memory: &ProcessMemory, old: PageId, new: PageId) {
     for line in 0..LINES_OF_PAGE {
         let (Some(from), Some(to)) = (memory.last_access(old, line), memory.last_access(new, line)) else { return };
         if from.who.load(Relaxed) == 0 {
@@ -163,13 +164,13 @@ fn exchange(record: &LastAccess, old: [u64; 2], new: [u64; 2]) -> bool {
 /// Counts accesses to one line of a page, which a thread has counted for `entry`.
 pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
     let memory = runtime.process();
-    let page = entry.slot / 2;
+    let page = PageId::of(entry);
     let line = run.address / LINE_BYTES % LINES_OF_PAGE;
     let Some(record) = memory.last_access(page, line) else {
         too_many(runtime);
         return;
     };
-    let number = u64::from(page) * LINES_OF_PAGE + line;
+    let number = u64::from(page.0) * LINES_OF_PAGE + line;
     let at = thread.context.0 + runtime.layout.lines() + number * size_of::<LineCounts>() as u64;
     // SAFETY: the thread's own table, mapped as long as its context, which has so many for each page that has a record;
     // made of atomics.

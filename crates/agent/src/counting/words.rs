@@ -15,6 +15,7 @@
 //! of their end. The same goes for pages that are gone.
 
 use crate::state::own;
+use crate::state::page_id::PageId;
 use crate::state::runtime::Runtime;
 use crate::state::thread::Thread;
 use crate::state::thread_context::{PAGES, ThreadContext};
@@ -54,8 +55,8 @@ fn spread(address: u64, size: u64, count: u64) -> impl Iterator<Item = (u64, u64
 
 /// Counts accesses that a thread has counted for the page of `entry`.
 pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
-    let number = entry.slot / 2;
-    if number >= exact::MOST_LINE_PAGES {
+    let number = PageId::of(entry);
+    if number.0 >= exact::MOST_LINE_PAGES {
         too_many(runtime);
         return;
     }
@@ -84,7 +85,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
 }
 
 /// A page is counted under another number from now on: the old one's words still are whose the page's are.
-pub fn renumbered(runtime: &Runtime, page: u64, number: u32) {
+pub fn renumbered(runtime: &Runtime, page: u64, number: PageId) {
     if runtime.layout.words {
         let range = page..page.saturating_add(PAGE);
         settle_page(runtime, &runtime.threads.lock(), range, number, Whose::EachItsOwner);
@@ -125,14 +126,14 @@ enum Whose {
 }
 
 /// The same of a range within the page of this number.
-fn settle_page(runtime: &Runtime, threads: &[(u32, ThreadContext)], range: Range<u64>, number: u32, whose: Whose) {
-    if number >= exact::MOST_LINE_PAGES || range.is_empty() {
+fn settle_page(runtime: &Runtime, threads: &[(u32, ThreadContext)], range: Range<u64>, number: PageId, whose: Whose) {
+    if number.0 >= exact::MOST_LINE_PAGES || range.is_empty() {
         return;
     }
     let words = ((range.start % PAGE) >> WORD_BITS)..(((range.end - 1) % PAGE) >> WORD_BITS) + 1;
     for (_, context) in threads {
         // What it has not counted has no memory, and must not get any.
-        let counts = context.0 + PAGES + u64::from(number) * size_of::<PageCounts>() as u64;
+        let counts = context.0 + PAGES + u64::from(number.0) * size_of::<PageCounts>() as u64;
         // SAFETY: a table of a thread that does not end meanwhile, with a record for each page; made of atomics.
         let counts = unsafe { &*(counts as *const PageCounts) };
         if counts.reads.load(Relaxed) == 0 && counts.writes.load(Relaxed) == 0 {
@@ -161,18 +162,18 @@ fn settle_page(runtime: &Runtime, threads: &[(u32, ThreadContext)], range: Range
     }
 }
 
-fn log_words(runtime: &Runtime, extent: Extent, address: u64, count: u64, number: u32) {
+fn log_words(runtime: &Runtime, extent: Extent, address: u64, count: u64, number: PageId) {
     let [reads, writes] = exact::word_counts(count);
     log_share(runtime, extent, address, reads, writes, number);
 }
 
-fn log_share(runtime: &Runtime, extent: Extent, address: u64, reads: u64, writes: u64, number: u32) {
+fn log_share(runtime: &Runtime, extent: Extent, address: u64, reads: u64, writes: u64, number: PageId) {
     // What does not fit is logged as what could not be told apart: the collector knows how much there was of each page.
-    runtime.process().log(log::SHARE, &[u64::from(extent.0), address, reads, writes, u64::from(number)], &[]);
+    runtime.process().log(log::SHARE, &[u64::from(extent.0), address, reads, writes, u64::from(number.0)], &[]);
 }
 
-fn table(runtime: &Runtime, context: u64, number: u32) -> u64 {
-    context + runtime.layout.words() + u64::from(number) * WORDS_OF_PAGE * 8
+fn table(runtime: &Runtime, context: u64, number: PageId) -> u64 {
+    context + runtime.layout.words() + u64::from(number.0) * WORDS_OF_PAGE * 8
 }
 
 fn word(base: u64, at: u64) -> &'static AtomicU64 {

@@ -5,6 +5,7 @@ use super::table::PAGE_BITS;
 use super::touch::touch;
 use crate::counting;
 use crate::state::own;
+use crate::state::page_id::PageId;
 use crate::state::runtime::runtime;
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
@@ -32,7 +33,7 @@ impl<'a> AccessHandler<'a> {
 
     /// Logs an access for the collector, which has made this page one to look at. Whether the page stays one.
     pub(super) fn is_watched(&mut self, memory: &ProcessMemory, run: &Run, known: PageEntry) -> bool {
-        let wanted = &memory.page(known.slot / 2).waited;
+        let wanted = &memory.page(PageId::of(known)).waited;
         match wanted.load(Relaxed) {
             0 => false,
             exact::HOLD => true,
@@ -53,7 +54,7 @@ impl<'a> AccessHandler<'a> {
                 u64::from(self.thread.extent.0),
                 run.address,
                 run.count,
-                u64::from(known.slot / 2),
+                u64::from(PageId::of(known).0),
             ];
             memory.log(log::ACCESS, &words, &[]);
         }

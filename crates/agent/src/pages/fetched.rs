@@ -29,7 +29,7 @@ pub fn fetched(shadow: &Shadow, memory: &ProcessMemory, thread: &Thread, address
     }
     let chunk = used.entry(page / CHUNK).or_default();
     // Part of a huge page that is known as a whole.
-    if chunk.leader != 0 && may_be_huge(&terrain, page) {
+    if chunk.leader.is_some() && may_be_huge(&terrain, page) {
         return;
     }
     let run = Run { site: SiteId(0), kind: Kind::Read, address, size: 0, count: 0, done: false };

@@ -6,6 +6,7 @@ use super::query;
 use super::record::{new_record, open};
 use super::table::{Chunk, PAGE_BITS, Shadow};
 use crate::state::maps::{Backing, Mapping};
+use crate::state::page_id::PageId;
 use crate::state::runtime::is_virtual;
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
@@ -58,14 +59,13 @@ pub(super) fn place(
     record.first_class.store(counted, Relaxed);
     let offset = (run.address as u32 & 0xfff) << fault::OFFSET_SHIFT;
     record.fault.store(fault | if whole { fault::MAY_BE_HUGE } else { 0 } | offset, Relaxed);
-    record.origin.store(if how == touch::HUGE { leader } else { 0 }, Relaxed);
+    record.origin.store(if how == touch::HUGE { leader.0 } else { 0 }, Relaxed);
     record.open.store(waits, Relaxed);
     if how != touch::FIRST {
         record.how.store(how, Release);
     }
-    let slot = number * 2;
-    shadow.store(page, PageEntry { class: if waits == open::SETTLED { class } else { 0 }, slot });
-    Some((PageEntry { class: counted, slot }, record))
+    shadow.store(page, number.entry(if waits == open::SETTLED { class } else { 0 }));
+    Some((number.entry(counted), record))
 }
 
 /// How a page has come about that has no number.
@@ -73,7 +73,7 @@ struct Came {
     /// It is there.
     there: bool,
     /// The page whose first touch may have placed all of its chunk; 0: none.
-    leader: u32,
+    leader: PageId,
     /// Another process has placed it.
     before: bool,
     /// The access replaces it by a copy.
@@ -87,7 +87,7 @@ impl Came {
         let private = terrain.backing != Backing::Shared;
         match (self.there, run.address >> PAGE_BITS) {
             _ if self.before && is_virtual() => (touch::UNSEEN, fault::ANOTHERS),
-            (true, _) if self.leader != 0 && terrain.backing == Backing::Anonymous => (touch::HUGE, fault::NONE),
+            (true, _) if self.leader.is_some() && terrain.backing == Backing::Anonymous => (touch::HUGE, fault::NONE),
             // A private copy of a file's page, unless the kernel itself has made one.
             (true, page) if writes && terrain.backing == Backing::PrivateFile && query::is_files(page) => {
                 (touch::FIRST, fault::COPY_ON_WRITE)

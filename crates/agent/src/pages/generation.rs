@@ -19,6 +19,7 @@ use super::home::class_of;
 use super::record::{continuing, entry_class, open};
 use super::table::{CHUNK, Chunk, Chunks, PAGE_BITS, Shadow};
 use crate::state::maps::Mapping;
+use crate::state::page_id::PageId;
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
 use crate::sys;
@@ -65,7 +66,7 @@ pub fn begin_generation(shadow: &Shadow, memory: &ProcessMemory, range: Range<u6
     // Vast blocks of which little is used come and go as well.
     let is_wanted = |_, chunk: &mut Chunk| chunk.marked < chunk.used;
     shadow.walk_chunks(&mut used, whole.clone(), is_wanted, |page, entry| {
-        let record = memory.page(entry.slot / 2);
+        let record = memory.page(PageId::of(entry));
         let is_known = matches!(record.state(), open::SETTLED | open::ZERO);
         if is_known && !record.begins_generation() && record.moved_to().is_none() {
             marked.push((page, entry));
@@ -80,7 +81,7 @@ pub fn begin_generation(shadow: &Shadow, memory: &ProcessMemory, range: Range<u6
             break;
         }
         for &(page, entry) in run {
-            let record = memory.page(entry.slot / 2);
+            let record = memory.page(PageId::of(entry));
             record.class.store(entry_class(record, entry), Relaxed);
             record.begin_generation();
             if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
@@ -106,7 +107,7 @@ pub(super) fn next_generation(
     marked: PageEntry,
     terrain: &Mapping,
 ) -> Option<PageEntry> {
-    let (number, old) = (marked.slot / 2, memory.page(marked.slot / 2));
+    let (number, old) = (PageId::of(marked), memory.page(PageId::of(marked)));
     let state = old.state();
     let class = match state {
         // Looked for again from the beginning: the kernel may have written it meanwhile.
@@ -124,7 +125,7 @@ pub(super) fn next_generation(
         chunk.follows(number, new);
         chunk.marked = chunk.marked.saturating_sub(1);
     }
-    let entry = PageEntry { class: if state == open::SETTLED { class } else { 0 }, slot: new * 2 };
+    let entry = new.entry(if state == open::SETTLED { class } else { 0 });
     shadow.store(page, entry);
     Some(entry)
 }

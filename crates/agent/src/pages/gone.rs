@@ -4,6 +4,7 @@ use super::huge_pages::{leaders, led_elsewhere, left_by};
 use super::record::{continuing, entry_class, open};
 use super::table::{CHUNK, Chunk, END, PAGE_BITS, Shadow};
 use crate::placement::FORGOTTEN;
+use crate::state::page_id::PageId;
 use crate::state::runtime::runtime;
 use crate::state::session_file::ProcessMemory;
 use crate::sys;
@@ -19,12 +20,12 @@ pub fn clear(shadow: &Shadow, memory: &ProcessMemory, range: Range<u64>) {
     let now = sys::now_ns();
     // Of a huge page, others than those with entries go too.
     let look_at = |_, chunk: &mut Chunk| {
-        is_led |= chunk.leader != 0;
+        is_led |= chunk.leader.is_some();
         true
     };
     let mut used = shadow.used.lock();
     shadow.walk_chunks(&mut used, range.clone(), look_at, |page, entry| {
-        let record = memory.page(entry.slot / 2);
+        let record = memory.page(PageId::of(entry));
         gone = true;
         may_be_huge |= record.fault.load(Relaxed) & fault::MAY_BE_HUGE != 0;
         record.end_ns.store(now, Relaxed);
@@ -60,7 +61,7 @@ pub fn doubt(shadow: &Shadow, memory: &ProcessMemory, range: Range<u64>, moved: 
         left_by(shadow, &mut shadow.used.lock(), &range, false);
     }
     shadow.each(range.clone(), |shadow, page, entry| {
-        let record = memory.page(entry.slot / 2);
+        let record = memory.page(PageId::of(entry));
         let is_marked = record.begins_generation() && record.state() == open::SETTLED;
         if entry.class > PageEntry::READ_ONLY || is_marked {
             changed = true;
@@ -82,15 +83,15 @@ pub fn moved(shadow: &Shadow, memory: &ProcessMemory, range: Range<u64>, to: u64
     let mut arrived = Vec::new();
     let mut leaders = leaders(shadow, &range);
     shadow.each(range.clone(), |shadow, page, entry| {
-        let old = memory.page(entry.slot / 2);
+        let old = memory.page(PageId::of(entry));
         shadow.store(page, PageEntry::default());
         let new_page = (to >> PAGE_BITS) + page - first;
         let class = entry_class(old, entry);
-        if let Some((number, record)) = continuing(memory, entry.slot / 2, new_page, class, now) {
+        if let Some((number, record)) = continuing(memory, PageId::of(entry), new_page, class, now) {
             record.open.store(old.open.load(Relaxed), Relaxed);
             record.how.store(touch::MOVED, Release);
-            leaders.iter_mut().filter(|led| led.leader == entry.slot / 2).for_each(|led| led.leader = number);
-            arrived.push((new_page, PageEntry { class: entry.class, slot: number * 2 }));
+            leaders.iter_mut().filter(|led| led.leader == PageId::of(entry)).for_each(|led| led.leader = number);
+            arrived.push((new_page, number.entry(entry.class)));
         }
         old.end_ns.store(now, Relaxed);
         true

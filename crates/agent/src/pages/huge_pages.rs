@@ -10,6 +10,7 @@
 use super::query;
 use super::record::{continuing, open};
 use super::table::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow};
+use crate::state::page_id::PageId;
 use crate::state::runtime::is_virtual;
 use crate::state::session_file::ProcessMemory;
 use crate::sys;
@@ -17,14 +18,13 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{fault, touch};
-use numalens_translator::PageEntry;
 
 /// The leader of a chunk, or of a part of it.
 pub(super) struct Led {
     /// The part, in addresses.
     range: Range<u64>,
     /// The leader's number.
-    pub leader: u32,
+    pub leader: PageId,
 }
 
 /// The addresses of a chunk, by its number.
@@ -39,8 +39,8 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
 
 impl Chunk {
     /// A page of the chunk is placed, under this number, by an access that may place all of it.
-    pub(super) fn led_by(&mut self, page: u64, number: u32) {
-        let is_left = self.leader != 0 && (!self.is_unsure || query::any_of_chunk(page));
+    pub(super) fn led_by(&mut self, page: u64, number: PageId) {
+        let is_left = self.leader.is_some() && (!self.is_unsure || query::any_of_chunk(page));
         self.is_unsure = false;
         if !is_left {
             self.leader = number;
@@ -55,9 +55,9 @@ pub(super) fn left_by(shadow: &Shadow, used: &mut Chunks, range: &Range<u64>, su
     let leave = |number, chunk: &mut Chunk| {
         chunk.is_unsure = true;
         if surely && overlap(range, &addresses(number)) == addresses(number) {
-            chunk.leader = 0;
+            chunk.leader = PageId::NONE;
         }
-        if chunk.used == 0 && chunk.leader == 0 {
+        if chunk.used == 0 && chunk.leader == PageId::NONE {
             empty.push(number);
         }
         false
@@ -72,7 +72,7 @@ pub(super) fn left_by(shadow: &Shadow, used: &mut Chunks, range: &Range<u64>, su
 pub(super) fn leaders(shadow: &Shadow, range: &Range<u64>) -> Vec<Led> {
     let mut all = Vec::new();
     let led = |number, chunk: &mut Chunk| {
-        if chunk.leader != 0 {
+        if chunk.leader.is_some() {
             all.push(Led { range: overlap(range, &addresses(number)), leader: chunk.leader });
         }
         false
@@ -103,14 +103,14 @@ pub(super) fn led_elsewhere(shadow: &Shadow, memory: &ProcessMemory, all: Vec<Le
 }
 
 /// A page that has moved here came with a leader's. Whether there was a number for it.
-fn moved_part(shadow: &Shadow, memory: &ProcessMemory, page: u64, leader: u32) -> bool {
+fn moved_part(shadow: &Shadow, memory: &ProcessMemory, page: u64, leader: PageId) -> bool {
     let class = memory.page(leader).class.load(Relaxed);
     let Some((number, record)) = continuing(memory, leader, page, class, sys::now_ns()) else { return false };
     // On a real machine it is asked for at its next access.
     let (state, class) = if is_virtual() { (open::SETTLED, class) } else { (open::IN_DOUBT, 0) };
     record.set_state(state);
     record.how.store(touch::MOVED, Release);
-    shadow.store(page, PageEntry { class, slot: number * 2 });
+    shadow.store(page, number.entry(class));
     true
 }
 

@@ -28,6 +28,7 @@ use crate::counting::words;
 use crate::machine;
 use crate::state::maps::Maps;
 use crate::state::maps::{Backing, Mapping};
+use crate::state::page_id::PageId;
 use crate::state::runtime::{Runtime, is_virtual, runtime};
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
@@ -280,7 +281,7 @@ fn come(shadow: &Shadow, memory: &ProcessMemory, terrain: &Mapping, pages: Range
     let wanted = |page: u64| match shadow.load(page) {
         entry if entry.class > PageEntry::READ_ONLY => false,
         entry if entry.slot == 0 => true,
-        entry => match memory.page(entry.slot / 2).state() {
+        entry => match memory.page(PageId::of(entry)).state() {
             open::ZERO => true,
             open::SHARED => can_copy,
             _ => false,
@@ -313,7 +314,7 @@ fn place_in_call(
     let mut used = shadow.used.lock();
     let known = shadow.load(page);
     // It has replaced one that was read before.
-    let copied = known.slot != 0 && matches!(memory.page(known.slot / 2).state(), open::ZERO | open::SHARED);
+    let copied = known.slot != 0 && matches!(memory.page(PageId::of(known)).state(), open::ZERO | open::SHARED);
     // Another thread has come first meanwhile.
     if known.class > PageEntry::READ_ONLY || known.slot != 0 && !copied {
         return;
@@ -334,7 +335,7 @@ fn place_in_call(
     };
     let chunk = used.entry(page / CHUNK).or_default();
     let is_huge = known.slot == 0 && seen.is_huge(&terrain, page);
-    if is_huge && chunk.leader != 0 && chunk.used > 0 {
+    if is_huge && chunk.leader.is_some() && chunk.used > 0 {
         // Part of one that is known.
         memory.page(chunk.leader).fault.fetch_or(fault::IS_HUGE, Relaxed);
         return;
@@ -344,7 +345,7 @@ fn place_in_call(
         (chunk.leader, chunk.is_unsure) = (number, false);
     }
     chunk.used += u32::from(known.slot == 0);
-    if copied && memory.page(known.slot / 2).begins_generation() {
+    if copied && memory.page(PageId::of(known)).begins_generation() {
         chunk.marked = chunk.marked.saturating_sub(1);
     }
     let huge = if is_huge { fault::MAY_BE_HUGE | fault::IS_HUGE } else { 0 };
@@ -356,11 +357,11 @@ fn place_in_call(
     record.class.store(class, Relaxed);
     record.set_state(if waits { open::SHARED } else { open::SETTLED });
     call.fill(thread, record);
-    shadow.store(page, PageEntry { class: if waits { 0 } else { class }, slot: number * 2 });
+    shadow.store(page, number.entry(if waits { 0 } else { class }));
     drop(used);
     if known.slot != 0 {
-        words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);
-        lines::renumbered(memory, known.slot / 2, number);
+        words::renumbered(runtime(), page << PAGE_BITS, PageId::of(known));
+        lines::renumbered(memory, PageId::of(known), number);
         look_again(page << PAGE_BITS..(page + 1) << PAGE_BITS);
     }
 }

@@ -6,18 +6,18 @@ use super::record::{continuing, entry_class, open};
 use super::resolve::find_homes_in;
 use super::table::{CHUNK, Shadow};
 use crate::state::maps::{Backing, Maps};
+use crate::state::page_id::PageId;
 use crate::state::runtime::is_virtual;
 use crate::state::session_file::ProcessMemory;
 use crate::sys::{self, raw};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::touch;
-use numalens_translator::PageEntry;
 
 /// A page that a forked child has from its parent.
 pub struct Inherited {
     page: u64,
-    number: u32,
+    number: PageId,
     class: u32,
     open: u32,
 }
@@ -31,10 +31,10 @@ pub fn shared_by_fork(shadow: &Shadow, memory: &ProcessMemory, mappings: &Maps) 
     }
     for mapping in mappings.iter().filter(|mapping| mapping.backing != Backing::Shared) {
         shadow.each_held(mapping.start..mapping.end, |page, entry| {
-            let record = memory.page(entry.slot / 2);
+            let record = memory.page(PageId::of(entry));
             let open = if record.state() == open::ZERO { open::ZERO } else { open::SHARED };
             if entry.class == 0 || mapping.protection & raw::PROT_WRITE != 0 {
-                let (number, class) = (entry.slot / 2, entry_class(record, entry));
+                let (number, class) = (PageId::of(entry), entry_class(record, entry));
                 pages.push(Inherited { page, number, class, open });
             }
         });
@@ -48,7 +48,7 @@ fn parts_shared_by_fork(shadow: &Shadow, memory: &ProcessMemory, pages: &mut Vec
     // SAFETY: held by this thread.
     let used = unsafe { shadow.used.held() };
     let mut open_scan = None;
-    for (&number, chunk) in used.iter().filter(|(_, chunk)| chunk.leader != 0 && u64::from(chunk.used) < CHUNK) {
+    for (&number, chunk) in used.iter().filter(|(_, chunk)| chunk.leader.is_some() && u64::from(chunk.used) < CHUNK) {
         let Some(scan) = open_scan.get_or_insert_with(Scan::open) else { return };
         let class = memory.page(chunk.leader).class.load(Relaxed);
         scan.each(addresses(number), |page, is_huge| {
@@ -63,7 +63,7 @@ fn parts_shared_by_fork(shadow: &Shadow, memory: &ProcessMemory, pages: &mut Vec
 pub fn inherit(shadow: &Shadow, memory: &ProcessMemory, pages: &[Inherited]) {
     let mut used = shadow.used.lock();
     // All of what there is follows under numbers of the child's.
-    used.values_mut().for_each(|chunk| (chunk.marked, chunk.leader) = (0, 0));
+    used.values_mut().for_each(|chunk| (chunk.marked, chunk.leader) = (0, PageId::NONE));
     for inherited in pages {
         let Inherited { page, number, class, open } = *inherited;
         let Some((number, record)) = continuing(memory, number, page, class, sys::now_ns()) else { return };
@@ -72,6 +72,6 @@ pub fn inherit(shadow: &Shadow, memory: &ProcessMemory, pages: &[Inherited]) {
         if shadow.load(page).slot == 0 {
             used.entry(page / CHUNK).or_default().used += 1;
         }
-        shadow.store(page, PageEntry { class: 0, slot: number * 2 });
+        shadow.store(page, number.entry(0));
     }
 }

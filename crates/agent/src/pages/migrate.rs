@@ -17,6 +17,7 @@ use super::record::{continuing, entry_class};
 use super::table::{CHUNK, END, PAGE_BITS, Shadow};
 use crate::counting::lines;
 use crate::state::maps::File;
+use crate::state::page_id::PageId;
 use crate::state::runtime::{Runtime, runtime};
 use crate::state::session_file::ProcessMemory;
 use crate::sys;
@@ -39,14 +40,14 @@ pub fn home_of(shadow: &Shadow, memory: &ProcessMemory, page: u64) -> Option<u16
         return None;
     }
     let entry = shadow.load(page);
-    if entry.slot == 0 { None } else { home(memory, memory.page(entry.slot / 2), entry) }
+    if entry.slot == 0 { None } else { home(memory, memory.page(PageId::of(entry)), entry) }
 }
 
 /// Calls `found` for the pages of a range that are known and have homes: with their numbers and the indices of
 /// their nodes.
 pub fn each_home(shadow: &Shadow, memory: &ProcessMemory, range: Range<u64>, mut found: impl FnMut(u64, u16)) {
     shadow.each(range, |_, page, entry| {
-        if let Some(home) = home(memory, memory.page(entry.slot / 2), entry) {
+        if let Some(home) = home(memory, memory.page(PageId::of(entry)), entry) {
             found(page, home);
         }
         false
@@ -63,11 +64,11 @@ pub fn each_there(shadow: &Shadow, memory: &ProcessMemory, ranges: &[Range<u64>]
             let mut entry = if page < END { shadow.load(page) } else { PageEntry::default() };
             if entry.slot == 0 && is_huge {
                 // A part of a huge page that nobody has touched: it is where the first one was.
-                let leader = used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
-                entry.slot = leader * 2;
+                let leader = used.get(&(page / CHUNK)).map_or(PageId::NONE, |chunk| chunk.leader);
+                entry = leader.entry(0);
             }
             if entry.slot != 0
-                && let Some(home) = home(memory, memory.page(entry.slot / 2), entry)
+                && let Some(home) = home(memory, memory.page(PageId::of(entry)), entry)
             {
                 found(number, home);
             }
@@ -87,11 +88,11 @@ pub fn migrate(
 ) {
     let (mut numbers, mut others) = (Vec::new(), false);
     shadow.each(range.clone(), |shadow, page, entry| {
-        let Some(now) = home(memory, memory.page(entry.slot / 2), entry) else { return false };
+        let Some(now) = home(memory, memory.page(PageId::of(entry)), entry) else { return false };
         if let Some(new) = to(page, now).filter(|&new| new != now) {
             let word = exact::class_word(Some(new), true);
             let new = count_in(shadow, memory, page, entry, class_with(memory, word));
-            numbers.push((page, entry.slot / 2, new.slot / 2));
+            numbers.push((page, PageId::of(entry), PageId::of(new)));
             others |= common_page(&file(page), page).is_some_and(|common| common.moved(word));
         }
         false
@@ -105,26 +106,26 @@ pub fn migrate(
 /// Counts a page in another class from now on, under another number as long as there are any; with the table
 /// locked. Returns its entry.
 pub(super) fn count_in(shadow: &Shadow, memory: &ProcessMemory, page: u64, entry: PageEntry, class: u32) -> PageEntry {
-    let old = memory.page(entry.slot / 2);
-    let in_class = |slot| PageEntry { class: if entry.class == 0 { 0 } else { class }, slot };
-    let Some((number, record)) = continuing(memory, entry.slot / 2, page, class, sys::now_ns()) else {
+    let old = memory.page(PageId::of(entry));
+    let in_class = |number: PageId| number.entry(if entry.class == 0 { 0 } else { class });
+    let Some((number, record)) = continuing(memory, PageId::of(entry), page, class, sys::now_ns()) else {
         old.class.store(class, Relaxed);
         old.notice(class);
-        shadow.store(page, in_class(entry.slot));
-        return in_class(entry.slot);
+        shadow.store(page, in_class(PageId::of(entry)));
+        return in_class(PageId::of(entry));
     };
     record.fault.store(old.fault.load(Relaxed), Relaxed);
     record.continue_from(old);
-    lines::renumbered(memory, entry.slot / 2, number);
+    lines::renumbered(memory, PageId::of(entry), number);
     record.how.store(touch::MIGRATED, Release);
     old.go_on(record, class);
-    let entry = in_class(number * 2);
+    let entry = in_class(number);
     shadow.store(page, entry);
     entry
 }
 
 /// Pages of a range have other numbers: page, before, now. Threads that stay there look again.
-pub(super) fn renumbered(shadow: &Shadow, range: Range<u64>, numbers: &[(u64, u32, u32)]) {
+pub(super) fn renumbered(shadow: &Shadow, range: Range<u64>, numbers: &[(u64, PageId, PageId)]) {
     if numbers.is_empty() {
         return;
     }
@@ -168,7 +169,7 @@ fn follow(shadow: &Shadow, memory: &ProcessMemory, file: impl Fn(u64) -> File, r
     let (mut numbers, mut others) = (Vec::new(), false);
     shadow.each(range.clone(), |shadow, page, entry| {
         let common = common_page(&file(page), page);
-        let record = memory.page(entry.slot / 2);
+        let record = memory.page(PageId::of(entry));
         let moved = record.moved_to();
         let known = || common.as_ref().and_then(Common::known).map(|word| class_with(memory, word));
         let Some(class) = moved.or_else(known) else { return false };
@@ -181,7 +182,7 @@ fn follow(shadow: &Shadow, memory: &ProcessMemory, file: impl Fn(u64) -> File, r
             record.notice(class);
         } else {
             let new = count_in(shadow, memory, page, entry, class);
-            numbers.push((page, entry.slot / 2, new.slot / 2));
+            numbers.push((page, PageId::of(entry), PageId::of(new)));
         }
         false
     });

@@ -11,6 +11,7 @@ use super::{common, query};
 use crate::interposer;
 use crate::machine;
 use crate::state::maps::{Mapping, Maps};
+use crate::state::page_id::PageId;
 use crate::state::runtime::{is_virtual, runtime};
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
@@ -19,7 +20,6 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{fault, touch};
-use numalens_translator::PageEntry;
 
 /// Ranges up to this many pages, all of which are known, cost no look at the kernel's table.
 const FEW: u64 = 4096;
@@ -38,12 +38,12 @@ pub fn reconcile(shadow: &Shadow, memory: &ProcessMemory, thread: &Thread, mappi
     let theirs = |mapping: &&Mapping| mapping.end <= sys::USER_END && !interposer::contains(mapping.start);
     {
         let used = shadow.used.lock();
-        let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(0, |chunk| chunk.leader);
+        let chunk_of = |page: u64| used.get(&(page / CHUNK)).map_or(PageId::NONE, |chunk| chunk.leader);
         for mapping in mappings.overlapping(range.clone()).iter().filter(theirs) {
             scan.each(mapping.start.max(range.start)..mapping.end.min(range.end), |page, huge| {
-                let leader = if huge { chunk_of(page) } else { 0 };
+                let leader = if huge { chunk_of(page) } else { PageId::NONE };
                 // A part of a huge page that was seen at its first touch.
-                if leader != 0 {
+                if leader.is_some() {
                     memory.page(leader).fault.fetch_or(fault::IS_HUGE, Relaxed);
                 } else if shadow.load(page).slot == 0 {
                     pages.push(page);
@@ -76,7 +76,7 @@ pub fn reconcile(shadow: &Shadow, memory: &ProcessMemory, thread: &Thread, mappi
         record.first_class.store(class, Relaxed);
         record.how.store(touch::UNSEEN, Release);
         used.entry(page / CHUNK).or_default().used += 1;
-        shadow.store(page, PageEntry { class, slot: number * 2 });
+        shadow.store(page, number.entry(class));
     }
 }
 

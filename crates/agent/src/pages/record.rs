@@ -1,5 +1,6 @@
 //! Records of pages, in the memory shared with the collector.
 
+use crate::state::page_id::PageId;
 use crate::state::session_file::ProcessMemory;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use numalens_event::exact::{self, PageRecord, log};
@@ -30,29 +31,29 @@ pub(super) fn entry_class(record: &PageRecord, entry: PageEntry) -> u32 {
 /// last.
 pub(super) fn continuing(
     memory: &ProcessMemory,
-    number: u32,
+    number: PageId,
     page: u64,
     class: u32,
     begin_ns: u64,
-) -> Option<(u32, &'static PageRecord)> {
+) -> Option<(PageId, &'static PageRecord)> {
     let (new, record) = new_record(memory)?;
     record.page.store(page, Relaxed);
     record.begin_ns.store(begin_ns, Relaxed);
     record.class.store(class, Relaxed);
     record.first_class.store(class, Relaxed);
-    record.origin.store(number, Relaxed);
+    record.origin.store(number.0, Relaxed);
     Some((new, record))
 }
 
-pub(super) fn new_record(memory: &ProcessMemory) -> Option<(u32, &'static PageRecord)> {
+pub(super) fn new_record(memory: &ProcessMemory) -> Option<(PageId, &'static PageRecord)> {
     let number = memory.header().pages.fetch_add(1, AcqRel);
     if number == exact::MOST_PAGES {
         let text = b"a process has touched 512 GiB, page by page: its accesses to pages that it touched after that are not counted";
         memory.log(log::NOTE, &[], text);
     }
-    (number < exact::MOST_PAGES).then(|| (number, memory.page(number)))
+    (number < exact::MOST_PAGES).then(|| (PageId(number), memory.page(PageId(number))))
 }
 
 pub(super) fn counted_as(memory: &ProcessMemory, open: PageEntry) -> PageEntry {
-    PageEntry { class: memory.page(open.slot / 2).class.load(Relaxed), ..open }
+    PageEntry { class: memory.page(PageId::of(open)).class.load(Relaxed), ..open }
 }

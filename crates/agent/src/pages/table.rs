@@ -3,6 +3,7 @@
 
 use crate::call;
 use crate::state::failure::give_up;
+use crate::state::page_id::PageId;
 use crate::sys::lock::Lock;
 use crate::sys::{self, raw};
 use core::ops::Range;
@@ -43,7 +44,7 @@ pub(super) struct Chunk {
     /// Entries.
     pub(super) used: u32,
     /// The page whose first touch may have placed all of the chunk as one huge page (`huge_pages.rs`); 0: none.
-    pub(super) leader: u32,
+    pub(super) leader: PageId,
     /// Pages of the chunk may have gone since: whether any is left is to be asked.
     pub(super) is_unsure: bool,
     /// Of the entries, at least so many are marked (`generation.rs`).
@@ -52,7 +53,7 @@ pub(super) struct Chunk {
 
 impl Chunk {
     /// A page has another number now.
-    pub(super) fn follows(&mut self, old: u32, new: u32) {
+    pub(super) fn follows(&mut self, old: PageId, new: PageId) {
         if self.leader == old {
             self.leader = new;
         }
@@ -83,9 +84,9 @@ impl Shadow {
     }
 
     /// Calls `found` with the address and the number of each page of a range that has one.
-    pub fn numbered(&self, range: Range<u64>, mut found: impl FnMut(u64, u32)) {
+    pub fn numbered(&self, range: Range<u64>, mut found: impl FnMut(u64, PageId)) {
         self.each(range, |_, page, entry| {
-            found(page << PAGE_BITS, entry.slot / 2);
+            found(page << PAGE_BITS, PageId::of(entry));
             false
         });
     }

@@ -12,6 +12,7 @@ use super::{huge_pages, in_call, query, resolve, stack};
 use crate::counting::{lines, words};
 use crate::machine;
 use crate::state::maps::Mapping;
+use crate::state::page_id::PageId;
 use crate::state::runtime::{is_virtual, runtime};
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
@@ -48,7 +49,7 @@ pub(super) fn touch(
     catch_up(shadow, runtime());
     let terrain = terrain(run)?;
     // A page that nobody has written may have come by a call of another thread.
-    if known.slot == 0 || memory.page(known.slot / 2).state() == open::ZERO {
+    if known.slot == 0 || memory.page(PageId::of(known)).state() == open::ZERO {
         in_call::look(runtime(), page);
     }
     find_out(shadow, memory, handler, run, &terrain)
@@ -89,7 +90,7 @@ fn find_out(
     let mut used = shadow.used.lock();
     let mut known = shadow.load(page);
     // What is taken back was counted in a page that is known.
-    if known.slot != 0 && !takes_back(run) && memory.page(known.slot / 2).begins_generation() {
+    if known.slot != 0 && !takes_back(run) && memory.page(PageId::of(known)).begins_generation() {
         known = next_generation(shadow, memory, &mut used, handler.thread, page, known, terrain)?;
     }
     if is_known(run, known) {
@@ -105,7 +106,7 @@ fn find_out(
             Again::Migrated(entry) => {
                 drop(used);
                 let range = page << PAGE_BITS..(page + 1) << PAGE_BITS;
-                renumbered(shadow, range, &[(page, known.slot / 2, entry.slot / 2)]);
+                renumbered(shadow, range, &[(page, PageId::of(known), PageId::of(entry))]);
                 return Some(entry);
             }
             Again::Copied => copies = true,
@@ -115,17 +116,17 @@ fn find_out(
     let chunk = used.entry(page / CHUNK).or_default();
     chunk.used += u32::from(known.slot == 0);
     let (entry, record) = place(shadow, memory, handler.thread, run, terrain, copies, chunk)?;
-    let leads = chunk.leader == entry.slot / 2 && chunk.used > 1;
+    let leads = chunk.leader == PageId::of(entry) && chunk.used > 1;
     drop(used);
     if leads {
         // In place of a huge zero page.
         written_by_kernel(shadow, huge_pages::addresses(page / CHUNK).start, CHUNK << PAGE_BITS);
     }
     if known.slot != 0 {
-        words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);
+        words::renumbered(runtime(), page << PAGE_BITS, PageId::of(known));
         // Read before, in place of it: whoever reads lines by their addresses has read the same ones.
-        if matches!(memory.page(known.slot / 2).state(), open::ZERO | open::SHARED) {
-            lines::renumbered(memory, known.slot / 2, entry.slot / 2);
+        if matches!(memory.page(PageId::of(known)).state(), open::ZERO | open::SHARED) {
+            lines::renumbered(memory, PageId::of(known), PageId::of(entry));
         }
     }
     if record.how.load(Relaxed) == touch::NONE {
@@ -144,7 +145,7 @@ fn ask_again(
     run: &Run,
     known: PageEntry,
 ) -> Again {
-    let record = memory.page(known.slot / 2);
+    let record = memory.page(PageId::of(known));
     if takes_back(run) && resolve::is_open(memory, record) {
         return Again::Known(PageEntry { class: pending_home(memory), ..known });
     }
@@ -160,7 +161,7 @@ fn ask_again(
 /// Looks again at a page that was known and is open.
 fn query_again(shadow: &Shadow, memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Again {
     let (page, writes) = (run.address >> PAGE_BITS, run.kind != Kind::Read);
-    let record = memory.page(known.slot / 2);
+    let record = memory.page(PageId::of(known));
     let waits = record.state();
     if resolve::is_open(memory, record) {
         if let Some(entry) = resolve::counted_along(memory, thread, run, known) {
@@ -241,7 +242,7 @@ enum Again {
 /// Whether a page that was read again goes on waiting for its first write. The zero page is looked for now and then:
 /// the kernel may have placed a page meanwhile.
 fn still_waits(memory: &ProcessMemory, known: PageEntry) -> bool {
-    let record = memory.page(known.slot / 2);
+    let record = memory.page(PageId::of(known));
     match record.state() {
         _ if resolve::is_open(memory, record) || record.begins_generation() => false,
         // It had its class already, and somebody wants it looked for.

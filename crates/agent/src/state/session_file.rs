@@ -1,5 +1,6 @@
 //! The session file as the agent sees it: a few mappings, and the right to extents.
 
+use super::page_id::PageId;
 use crate::state::thread_context::{LOOKUP, LOOKUP_BYTES, RETURNS, RETURNS_BYTES};
 use crate::sys::{self, Errno, raw};
 use core::ffi::CStr;
@@ -345,16 +346,16 @@ impl ProcessMemory {
     }
 
     /// The record of a page.
-    pub fn page(&self, number: u32) -> &'static PageRecord {
-        debug_assert!(number < exact::MOST_PAGES);
+    pub fn page(&self, number: PageId) -> &'static PageRecord {
+        debug_assert!(number.0 < exact::MOST_PAGES);
         // SAFETY: as above.
-        unsafe { &*((self.pages as *const PageRecord).add(number as usize)) }
+        unsafe { &*((self.pages as *const PageRecord).add(number.0 as usize)) }
     }
 
     /// Who accessed a line last, of the 64 of a page; none where that is not kept.
-    pub fn last_access(&self, page: u32, line: u64) -> Option<&'static LastAccess> {
-        let is_kept = self.lines != 0 && page < exact::MOST_LINE_PAGES && line < exact::LINES_OF_PAGE;
-        let number = u64::from(page) * exact::LINES_OF_PAGE + line;
+    pub fn last_access(&self, page: PageId, line: u64) -> Option<&'static LastAccess> {
+        let is_kept = self.lines != 0 && page.0 < exact::MOST_LINE_PAGES && line < exact::LINES_OF_PAGE;
+        let number = u64::from(page.0) * exact::LINES_OF_PAGE + line;
         // SAFETY: as above; there are so many for each of that many pages.
         is_kept.then(|| unsafe { &*((self.lines as *const LastAccess).add(number as usize)) })
     }
