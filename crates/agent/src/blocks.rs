@@ -4,11 +4,11 @@
 //! With `--objects exact` words change hands (`words.rs`). Otherwise pages do, those that are the block's as a whole
 //! (`pages/generation.rs`).
 
-use crate::lock::Lock;
-use crate::pages::may_begin_generation;
-use crate::runtime::Runtime;
+use crate::counting::words;
+use crate::pages::{self, may_begin_generation};
+use crate::state::runtime::Runtime;
 use crate::sys::PAGE;
-use crate::words;
+use crate::sys::lock::Lock;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -95,7 +95,7 @@ pub fn born(runtime: &Runtime, key: u64, bytes: u64) {
     if runtime.layout.words {
         settle_words(runtime, range_of(key, bytes));
     } else if begins_generation(runtime, bytes) {
-        runtime.shadow.begin_generation(runtime.process(), range_of(key, bytes));
+        pages::begin_generation(&runtime.shadow, runtime.process(), range_of(key, bytes));
     } else {
         return;
     }
@@ -109,7 +109,7 @@ pub fn dies(runtime: &Runtime, key: u64) -> u64 {
     if runtime.layout.words {
         settle_words(runtime, range.clone());
     } else {
-        runtime.shadow.begin_generation(runtime.process(), range.clone());
+        pages::begin_generation(&runtime.shadow, runtime.process(), range.clone());
     }
     if key & DECLARED == 0 {
         // Whose allocator gives back the memory of its blocks does not tell of each.

@@ -1,30 +1,30 @@
 //! From the injector's registers to the first translated fragment.
 
 use crate::allocator::Allocator;
-use crate::code::TranslationEnv;
+use crate::code::{self, Code, TranslationEnv, Vdso};
+use crate::dispatch;
 use crate::machine::place::Place;
-use crate::maps::{self, Maps};
-use crate::pages::{SHADOW_BYTES, Shadow};
-use crate::runtime::{self, Code, Runtime, install};
-use crate::session_file::{self, ProcessMemory, Session};
+use crate::pages::table::{SHADOW_BYTES, Shadow};
 use crate::signals::Actions;
-use crate::static_program::StaticProgram;
+use crate::state::failure::{self, FAILED};
+use crate::state::maps::{self, Maps};
+use crate::state::runtime::{self, Runtime, install};
+use crate::state::session_file::{self, ProcessMemory, Session};
+use crate::state::thread::Thread;
+use crate::state::thread_context::{Layout, ThreadContext};
 use crate::static_program::executable::{self, Mapped};
+use crate::static_program::{self, StaticProgram};
 use crate::sys::{self, Errno, raw};
-use crate::thread::Thread;
-use crate::thread_context::{Layout, ThreadContext};
 use crate::{entry, placement, rank, say};
 use alloc::sync::Arc;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use numalens_event::exact::{Extent, kind, log};
+use numalens_event::exact::{Extent, kind};
 use numalens_translator::{Cache, Shadow as ShadowPlace};
 
-/// The exit status of a program that the agent could not begin to observe.
-pub const FAILED: i32 = 125;
 /// Where the shadow table would like to begin: the last page below 2 GiB, so that generated code reaches it with a
 /// displacement, and heaps of programs at fixed addresses have the room below. It moves where the program wants the
-/// place ([`crate::give_way`]).
+/// place ([`crate::code::give_way`]).
 const SHADOW_AT: u64 = 0x7fff_f000;
 
 /// What the injector put into the registers.
@@ -58,7 +58,7 @@ pub unsafe fn boot(start: &Start) -> ! {
         }
     };
     context.set_register(4, start.stack);
-    let entry = runtime::enter(thread, start.entry);
+    let entry = dispatch::enter(thread, start.entry);
     // SAFETY: the context holds the program's first registers; the boot stack is not used again.
     unsafe {
         core::arch::asm!("jmp {resume}", resume = sym entry::resume, in("rax") entry, options(noreturn));
@@ -76,6 +76,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     let process = process.ok_or(("the session file is full", none))?;
     let rank = rank::of_program(start.stack);
     let memory = ProcessMemory::map(&session, process, rank).map_err(because("its tables cannot be mapped"))?;
+    failure::tell(&memory);
     memory.inherit_limit(&session, parent).map_err(because("its limits are not known"))?;
     let (maps, vdso) = read_maps(start, &memory);
     if maps.iter().next().is_none() {
@@ -90,22 +91,24 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
         session_file::table_pattern(&session, process, misses).map_err(because("its tables cannot be written"))?;
     let header = session.header();
     let layout = Layout::new(header, pattern);
-    let wanted = (header.stack.load(Relaxed) != 0, header.code.load(Relaxed) != 0);
     let is_virtual = session.placement().is_virtual.load(Relaxed) != 0;
-    let config = runtime::config(&layout, place, wanted, is_virtual, header.debug.load(Relaxed));
+    let config = code::config(&layout, place, header, is_virtual);
+    let getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).filter(|_| is_virtual && vdso != 0);
+    let vdso = Vdso { start: vdso, getcpu: getcpu.map(|offset| vdso + offset) };
     let mut env = TranslationEnv::new(maps, vdso, memory, layout, header.most_code.load(Relaxed));
-    if is_virtual && vdso != 0 {
-        env.getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).map(|offset| vdso + offset);
+    if let Some(found) = program.and_then(|file| StaticProgram::find(start.stack, start.entry, &file)) {
+        static_program::set(found);
     }
-    let static_program = program.and_then(|file| StaticProgram::find(start, &file));
-    env.watched.extend(static_program.iter().filter_map(|it| it.allocator.as_ref()).flat_map(Allocator::entries));
+    env.watched.extend(static_program::allocator().into_iter().flat_map(Allocator::entries));
     let code = Code::new(Cache::new(config), env);
     // SAFETY: the caller's promise: once, with one thread.
-    unsafe { install(Runtime::new(session, layout, config, Shadow::new(shadow), memory, code, start, static_program)) };
+    unsafe {
+        install(Runtime::new(session, layout, config, Shadow::new(shadow, config), memory, code, start.image.clone()));
+    }
     let extent = session.first_thread(process, caller).ok_or(("the session file is full", none))?;
     let context = ThreadContext::new(&layout, &session, extent)
         .map_err(because("there is no memory for the tables of its first thread"))?;
-    prepare(context);
+    runtime::runtime().prepare(context);
     context.enter().map_err(because("GS cannot be set"))?;
     context.note_fs_base();
     let told = (caller != Extent::NONE).then(|| session.entry(caller).rebound.load(Acquire));
@@ -121,18 +124,10 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     runtime::runtime().threads.lock().push((thread.tid, context));
     crate::signals::begin_thread(thread);
     crate::syscalls::seccomp::begin();
-    if let Some(allocator) = runtime::runtime().allocator() {
+    if let Some(allocator) = static_program::allocator() {
         allocator.begin();
     }
     Ok((thread, context))
-}
-
-/// Sets what a thread context holds beyond its layout.
-pub fn prepare(context: ThreadContext) {
-    let runtime = runtime::runtime();
-    for (offset, value) in runtime.config.constants(runtime.shadow.base()) {
-        context.set(offset, value);
-    }
 }
 
 /// Readable only: what is not writable is charged to nobody's limit. [`Shadow`] opens what it writes. `is_low`: where
@@ -161,15 +156,8 @@ fn read_maps(start: &Start, memory: &ProcessMemory) -> (Maps, u64) {
             vdso = mapping.start;
         }
         if !line.name.is_empty() {
-            log_mapping(memory, &mapping, line.offset, line.name);
+            maps::log(memory, &mapping, line.offset, line.name);
         }
     }
     (found, vdso)
-}
-
-/// Logs a mapping for the collector.
-pub fn log_mapping(memory: &ProcessMemory, mapping: &maps::Mapping, offset: u64, name: &[u8]) {
-    let shared = mapping.file.key & !1 | u64::from(mapping.shared);
-    let words = [mapping.start, mapping.end, offset, u64::from(mapping.protection), shared, memory.next_site()];
-    memory.log(log::MAPPED, &words, name);
 }

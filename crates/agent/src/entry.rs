@@ -22,9 +22,29 @@
 //!                               the frame of the signal would have been
 //! ```
 
-use crate::thread_context::own;
+use crate::state::own;
 use core::arch::global_asm;
 use numalens_translator::context as fixed;
+
+/// What the assembly calls: by their names, as they know all of the agent ([`crate::dispatch`]).
+mod handlers {
+    unsafe extern "C" {
+        #[link_name = "numalens_on_dispatch"]
+        pub fn on_dispatch();
+        #[link_name = "numalens_on_lookup_miss"]
+        pub fn on_lookup_miss();
+        #[link_name = "numalens_on_return_miss"]
+        pub fn on_return_miss();
+        #[link_name = "numalens_on_pending"]
+        pub fn on_pending();
+        #[link_name = "numalens_on_count"]
+        pub fn on_count();
+        #[link_name = "numalens_on_signal"]
+        pub fn on_signal();
+        #[link_name = "numalens_on_new_thread"]
+        pub fn on_new_thread();
+    }
+}
 
 unsafe extern "C" {
     /// Through `context::DISPATCH`.
@@ -309,11 +329,11 @@ spawn_helper:
     count_stack = const own::COUNT_STACK,
     count_frame = const own::COUNT_FRAME,
     count_saved = const COUNT_SAVED,
-    on_dispatch = sym crate::runtime::on_dispatch,
-    on_lookup_miss = sym crate::runtime::on_lookup_miss,
-    on_return_miss = sym crate::runtime::on_return_miss,
-    on_pending = sym crate::signals::on_pending,
-    on_count = sym crate::runtime::on_count,
-    on_signal = sym crate::signals::on_signal,
-    on_new_thread = sym crate::syscalls::tasks::on_new_thread,
+    on_dispatch = sym handlers::on_dispatch,
+    on_lookup_miss = sym handlers::on_lookup_miss,
+    on_return_miss = sym handlers::on_return_miss,
+    on_pending = sym handlers::on_pending,
+    on_count = sym handlers::on_count,
+    on_signal = sym handlers::on_signal,
+    on_new_thread = sym handlers::on_new_thread,
 );

@@ -5,10 +5,12 @@
 use core::arch::global_asm;
 use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, Ordering};
+use numalens_agent::state::failure;
 use numalens_agent::{boot, say, sys};
 
-// rdi = descriptor of the session file, rsi = the program's first instruction, rdx = extent of the parent, and above it of the
-// thread that called exec, rsp = the program's stack, which must stay as it is: not even a page below it may be touched.
+// rdi = descriptor of the session file, rsi = the program's first instruction, rdx = extent of the parent, and above it
+// of the thread that called exec, rsp = the program's stack, which must stay as it is: not even a page below it may be
+// touched.
 global_asm!(
     ".globl _start",
     "_start:",
@@ -35,8 +37,8 @@ global_asm!(
     start = sym start,
 );
 
-// Copies for everything in the image. What the compiler brings for a target without vector registers begins with `rep movs`, which takes
-// longer than a short copy itself; and translating is made of short copies.
+// Copies for everything in the image. What the compiler brings for a target without vector registers begins with `rep
+// movs`, which takes longer than a short copy itself; and translating is made of short copies.
 global_asm!(
     ".globl memcpy",
     "memcpy:",
@@ -151,5 +153,5 @@ fn panic(info: &PanicInfo<'_>) -> ! {
     if !AGAIN.swap(true, Ordering::Relaxed) {
         say!("numalens: a mistake in the agent: {info}");
     }
-    sys::exit_group(boot::FAILED)
+    sys::exit_group(failure::FAILED)
 }

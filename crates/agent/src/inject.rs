@@ -3,8 +3,8 @@
 //! Problem: a program must be observed from its first instruction without being changed, without a library in its
 //! environment, and without a tracer behind it for the rest of its life.
 //!
-//! Mechanism: whoever injects seizes the process before it calls `execve`. At the exec event the new image is mapped and
-//! nothing of it has run. One system call is made in its name, with registers alone:
+//! Mechanism: whoever injects seizes the process before it calls `execve`. At the exec event the new image is mapped
+//! and nothing of it has run. One system call is made in its name, with registers alone:
 //!
 //! ```text
 //!   exec event            registers still belong to execve: rax would be overwritten
@@ -15,12 +15,12 @@
 //!     | rip = its entry, rdi = descriptor, rsi = the program's own first instruction, rdx = the extents of the parent and its thread
 //!   detached
 //! ```
-//! No byte of the program is written: its pages are those that it would have had. The kernel's vdso is the same in every
-//! process, so where its `syscall` stands is found out once. Where there is none, the instruction is written at the
-//! program's entry and taken back, which costs that page a private copy.
+//! No byte of the program is written: its pages are those that it would have had. The kernel's vdso is the same in
+//! every process, so where its `syscall` stands is found out once. Where there is none, the instruction is written at
+//! the program's entry and taken back, which costs that page a private copy.
 //!
-//! The code has two users: the collector for the command that it starts, and the agent itself (a helper process that shares
-//! the memory of the one which is about to call execve) for the programs that follow.
+//! The code has two users: the collector for the command that it starts, and the agent itself (a helper process that
+//! shares the memory of the one which is about to call execve) for the programs that follow.
 
 use crate::call;
 use crate::sys::{Errno, raw};
@@ -125,11 +125,13 @@ pub fn seize(tid: i32) -> Result<(), Errno> {
     unsafe { call!(__NR_ptrace, pt::PTRACE_SEIZE, tid, 0, options) }.map(drop)
 }
 
-/// Waits until the thread `pid`, seized before, has called execve, puts the agent into its process and lets it go. The caller has no other children, unless
-/// the thread is the first of its process: of any other, the kernel gives it that one's id in the exec.
+/// Waits until the thread `pid`, seized before, has called execve, puts the agent into its process and lets it go. The
+/// caller has no other children, unless the thread is the first of its process: of any other, the kernel gives it that
+/// one's id in the exec.
 ///
 /// # Errors
-/// See [`InjectError`]. After all but `Ended` the program runs as if nothing had been tried, unless the plan says that it is to be killed.
+/// See [`InjectError`]. After all but `Ended` the program runs as if nothing had been tried, unless the plan says that
+/// it is to be killed.
 pub fn enter_at_exec(pid: i32, is_first: bool, plan: &Plan) -> Result<(), InjectError> {
     let mut tracee = Tracee { pid, awaited: if is_first { pid } else { ANY }, signal: 0 };
     loop {
@@ -305,7 +307,7 @@ impl Tracee {
 }
 
 /// Where the agent would like to be: below its other memory ([`crate::sys`]), and, to the predictor of jumps, away from
-/// the translations ([`crate::arenas`]).
+/// the translations ([`crate::code::arenas`]).
 const IMAGE_HINT: u64 = 0x7e8f_00f0_0000;
 
 /// The offset of a `syscall` instruction in the bytes of a vdso. Any two bytes `0f 05` do: they are executed as such.

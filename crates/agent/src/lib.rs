@@ -7,19 +7,23 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`static_program`], [`allocator`] | what the preloaded library does elsewhere: its variables hidden and passed on, heap blocks |
+//! | [`sys`] | the agent's own system calls, memory and mutual exclusion; memory that the program names |
+//! | [`entry`] | the border between the cache and the agent, in assembly |
+//! | [`state`] | what the threads share, what is known of each, the session file, the program's mappings |
+//! | [`pages`] | the table of pages: first touches, homes, what becomes of pages |
+//! | [`counting`] | cache lines, words and misses of a private cache, where they are counted |
+//! | [`code`] | the program's code and its translations: memory of them, code that changes |
+//! | [`machine`], [`placement`] | the virtual machine that the program sees; where threads may run |
+//! | [`blocks`], [`allocator`], [`static_program`] | blocks of the heap; what the preloaded library does elsewhere |
+//! | [`signals`] | the program's handlers see what they would see natively |
+//! | [`syscalls`] | the program's system calls: one table, and who handles them |
 //! | [`requests`] | what the program asks for by `include/numalens.h` |
-//! | [`inject`] | puts the agent into a program at its exec |
+//! | [`dispatch`] | what happens when control leaves the cache; above all of these |
 //! | [`boot`] | from the injector's registers to the first translated fragment |
-//! | [`program`] | what a file would be when executed |
-//! | [`machine`] | the virtual machine that the program sees |
-//! | [`sys`] | the agent's own system calls |
-//! | [`lines`] | who accessed each cache line last |
-//! | [`arenas`], [`reclaim`] | the memory of translations, and when it can be used again |
-//! | [`give_way`] | what of the agent's memory moves where the program wants the place |
-//! | [`blocks`], [`words`] | what was counted where a block begins or ends belongs to whom had the memory until then |
-//! | [`cache`] | a private cache for each thread |
-//! | [`heap`], [`lock`] | memory and mutual exclusion of the agent itself |
+//! | [`inject`], [`program`] | puts the agent into a program at its exec; what a file would be when executed |
+//!
+//! Each needs those above it. Files need each other in a circle only within one folder; what would close one goes down
+//! to `state`, or comes back as a value that says what is to be done ([`signals::Resume`]).
 //!
 //! The crate also builds for ordinary targets: the collector injects with the same code, and the tests run there.
 #![no_std]
@@ -27,40 +31,23 @@
 extern crate alloc;
 
 pub mod allocator;
-pub mod arenas;
 pub mod blocks;
 pub mod boot;
-pub mod cache;
 pub mod code;
+pub mod counting;
+pub mod dispatch;
 pub mod entry;
 pub mod far;
-pub mod give_way;
-pub mod heap;
 pub mod inject;
 pub mod interposer;
-pub mod lines;
-pub mod lock;
 pub mod machine;
-pub mod maps;
-pub mod operand;
 pub mod pages;
 pub mod placement;
 pub mod program;
 pub mod rank;
-pub mod reclaim;
 pub mod requests;
-pub mod runtime;
-pub mod session_file;
 pub mod signals;
-pub mod smc;
+pub mod state;
 pub mod static_program;
 pub mod sys;
 pub mod syscalls;
-pub mod thread;
-pub mod thread_context;
-pub mod user;
-pub mod words;
-
-/// The agent's heap.
-#[cfg_attr(feature = "blob", global_allocator)]
-pub static HEAP: heap::Heap = heap::Heap::new();

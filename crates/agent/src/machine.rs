@@ -4,16 +4,17 @@
 //! it would do on the server that `--machine` names. The kernel knows nothing of that machine.
 //!
 //! Mechanism: every way to ask leads through a system call or through code of the kernel's that is translated like the
-//! program's own, so the agent answers:
+//! program's own, so the agent answers
+//! (which function answers which call, [`crate::syscalls::table`] says):
 //!
 //! ```text
 //!   cpuid, lsl: blocks end there, the agent answers \  processor.rs
 //!   getcpu, also of the vdso and the vsyscall page  |
-//!   sched_getaffinity, sched_setaffinity             |- calls.rs      place.rs: the CPUs of a thread, which of them it is on
+//!   sched_getaffinity, sched_setaffinity             |- calls.rs      place.rs: a thread's CPUs, which of them it is on
 //!   set_mempolicy, mbind, ...                        |- policies.rs   policy.rs: where a page goes
 //!   move_pages, migrate_pages                        |- moves.rs      others.rs: pages of other processes
 //!                                                    |  shared_policies.rs  policies of memory that processes share
-//!   open, stat, readlink, ... of sysfs               |- files.rs      a folder that the collector has written stands for it
+//!   open, stat, readlink, ... of sysfs               |- files.rs      a folder of the collector's stands for it
 //!                                                    |  paths.rs      where a path leads, whatever it is relative to
 //!   open of /proc/self/status, /proc/meminfo, ...    |- proc_files.rs the kernel's text with other lines
 //!   sysinfo                                         /  memory.rs      as much memory as the machine has
@@ -25,59 +26,32 @@
 //! What a thread has asked for stands in its extent of the session file ([`numalens_event::exact::ThreadPlace`]), so
 //! that other processes can read it, and change it (`taskset -p`), and so that it outlives an exec.
 
-mod calls;
+pub mod calls;
 pub mod cpus;
-mod files;
-mod memory;
-mod moves;
+pub mod files;
+pub mod memory;
+pub mod moves;
+pub mod nodes;
 mod numa_maps;
 mod others;
 mod paths;
 pub mod place;
-mod policies;
+pub mod policies;
 pub mod policy;
 mod proc_files;
 mod processor;
 pub mod published_policies;
 mod shared_policies;
+mod wanted;
 
-use crate::runtime::runtime;
-use crate::sys::raw;
-use crate::syscalls::Verdict;
-use crate::thread::Thread;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 pub use calls::{getcpu, processor};
-use core::sync::atomic::Ordering::Relaxed;
-use cpus::NodeSet;
-use numalens_event::exact::{self, Placement};
+use numalens_event::exact::Placement;
 use numalens_translator::CpuQuery;
 pub(crate) use policies::read_nodes;
-pub use policies::wanted_home;
 pub use shared_policies::in_force;
-
-/// `set_mempolicy_home_node`.
-const SET_MEMPOLICY_HOME_NODE: u32 = 450;
-const ARCH_SET_CPUID: u64 = 0x1012;
-
-/// Looks at a system call of a program that sees a virtual machine. None: the machine has nothing to say.
-pub fn examine(thread: &mut Thread, number: u32, arguments: [u64; 6]) -> Option<Verdict> {
-    let runtime = runtime();
-    let done = match number {
-        raw::__NR_getcpu => calls::getcpu(thread, arguments),
-        raw::__NR_sched_getaffinity => calls::get_affinity(thread, arguments),
-        raw::__NR_sched_setaffinity => calls::set_affinity(thread, arguments),
-        raw::__NR_get_mempolicy => policies::get(runtime, thread, arguments),
-        raw::__NR_set_mempolicy => policies::set(thread, arguments),
-        raw::__NR_mbind => policies::bind(runtime, thread, arguments),
-        SET_MEMPOLICY_HOME_NODE => policies::set_home_node(runtime, arguments),
-        raw::__NR_move_pages => moves::move_pages(runtime, thread, arguments),
-        raw::__NR_migrate_pages => moves::migrate_pages(runtime, thread, arguments),
-        // Here `cpuid` is always answered: as on processors that cannot refuse it.
-        raw::__NR_arch_prctl if arguments[0] == ARCH_SET_CPUID => crate::syscalls::errno(linux_raw_sys::errno::ENODEV),
-        raw::__NR_sysinfo => memory::sysinfo(arguments)?,
-        _ => return files::examine(thread, number, arguments).map(Verdict::Done),
-    };
-    Some(Verdict::Done(done))
-}
+pub use wanted::wanted_home;
 
 /// Answers an instruction that asks about the processor.
 pub fn asked(thread: &Thread, query: CpuQuery) {
@@ -87,36 +61,4 @@ pub fn asked(thread: &Thread, query: CpuQuery) {
 /// The machine in force.
 fn placement() -> &'static Placement {
     runtime().session.placement()
-}
-
-/// The index of the node that the kernel of that machine numbers so.
-pub(crate) fn index_of(placement: &Placement, number: u32) -> Option<u16> {
-    numbers(placement).position(|known| known == number).map(|index| index as u16)
-}
-
-/// The numbers of the machine's nodes, in its order.
-fn numbers(placement: &Placement) -> impl Iterator<Item = u32> {
-    placement.kernel_nodes.iter().map_while(|known| known.load(Relaxed).checked_sub(1))
-}
-
-/// The number of the node of this index.
-fn number_of(placement: &Placement, index: u16) -> Option<u32> {
-    placement.kernel_nodes.get(usize::from(index))?.load(Relaxed).checked_sub(1)
-}
-
-/// The nodes of the machine that have memory, by their numbers.
-fn memory_nodes(placement: &Placement) -> NodeSet {
-    let used = placement.memory_nodes_used.load(Relaxed) as usize;
-    placement.memory_nodes.iter().take(used).filter_map(|node| number_of(placement, node.load(Relaxed))).collect()
-}
-
-/// The nodes of the machine, by their numbers.
-fn all_nodes(placement: &Placement) -> NodeSet {
-    numbers(placement).collect()
-}
-
-/// The index of a CPU's node.
-fn node_of_cpu(placement: &Placement, cpu: u32) -> Option<u16> {
-    let node = placement.node_of_cpu.get(cpu as usize)?.load(Relaxed);
-    (node != exact::NO_NODE).then_some(node)
 }

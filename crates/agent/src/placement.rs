@@ -11,33 +11,24 @@
 //! asked for there. A thread that another one binds notices
 //! when it next leaves the code cache.
 
+mod seat;
+
 use crate::call;
+use crate::machine;
 use crate::machine::cpus::{CpuSet, NodeSet, bits};
+use crate::machine::nodes::index_of;
 use crate::machine::place::{Place, all_cpus};
 use crate::machine::policy::{Policy, mode};
-use crate::machine::{self, index_of};
-use crate::pages::is_virtual;
-use crate::runtime::runtime;
-use crate::session_file::Session;
+use crate::state::runtime::{is_virtual, runtime};
+use crate::state::session_file::Session;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, Extent, GONE_ON, end, log};
 use numalens_translator::context as fixed;
+use seat::{CPU_WORDS, CPUS, NODES, WORDS};
+pub use seat::{FORGOTTEN, NOWHERE, Seat, Words};
 
-const CPU_WORDS: usize = exact::MOST_CPUS / 64;
-/// Known, policy, its nodes, those named, the CPUs: as `exact::ThreadPlace`.
-const WORDS: usize = CPUS + CPU_WORDS;
-/// Where the CPUs begin.
-const CPUS: usize = NODES + 2 * exact::NODE_WORDS;
-/// Where the nodes begin.
-const NODES: usize = 2;
-const _: () = assert!(WORDS * 8 == size_of::<exact::ThreadPlace>());
-/// A place in words.
-pub type Words = [u64; WORDS];
-/// That of a thread which nobody has told.
-pub const NOWHERE: Words = [0; WORDS];
 /// The mode without its flags.
 const MODE: u64 = 0xff;
 
@@ -72,22 +63,6 @@ fn ask(session: &Session) -> (Words, i32) {
     }
     (place, found.map_or(-1, i32::from))
 }
-
-/// Counters that a thread has for a node.
-#[derive(Clone, Copy, Debug)]
-pub struct Seat {
-    /// Where they are.
-    pub extent: Extent,
-    /// The index of the node; negative: those for the time in which it is unpinned.
-    pub node: i32,
-    /// How often entries of the table of pages had changed when the thread left them.
-    forgotten: u64,
-}
-
-/// How often threads were to look again at their pages, as entries of the table of pages had changed: added to
-/// under the lock of the threads. Counters that are not
-/// mapped at that time look again at all of their pages when they are.
-pub static FORGOTTEN: AtomicU64 = AtomicU64::new(0);
 
 /// Notes where the calling thread may run in its first extent. On a virtual machine also for a thread that does not
 /// run yet: its place must be that

@@ -3,8 +3,9 @@
 //! Follows scripts to their interpreters as the kernel does, and says why a program cannot be observed: it is none of
 //! ours to trace (setuid, setgid, capabilities), or the engine does not translate it (32-bit, another processor).
 
+use crate::call;
+use crate::sys::user;
 use crate::sys::{Errno, raw};
-use crate::{call, user};
 
 /// What keeps a program from being observed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,8 +138,8 @@ fn interpreter(head: &[u8], name: &mut [u8; HEAD]) -> bool {
     !word.is_empty()
 }
 
-/// Whether the head is that of a 64-bit x86 ELF file, or of something that is no ELF file at all (the exec will fail, or a
-/// registered interpreter takes it).
+/// Whether the head is that of a 64-bit x86 ELF file, or of something that is no ELF file at all (the exec will fail,
+/// or a registered interpreter takes it).
 fn runs_here(head: &[u8]) -> bool {
     const CLASS_64: u8 = 2;
     const X86_64: [u8; 2] = [62, 0];

@@ -1,7 +1,7 @@
 //! The rank of the program in its MPI program, by the variables on its first stack. The collector could look at the
 //! process instead, but many are gone by the time it does.
 
-use crate::user;
+use crate::sys::user;
 use numalens_event::rank::{LONGEST, RankSource};
 
 /// Variables that are looked at, at most.

@@ -10,23 +10,17 @@
 
 use crate::blocks;
 use crate::call;
-use crate::pages::is_virtual;
+use crate::pages;
 use crate::placement;
-use crate::runtime::runtime;
+use crate::state::collector::await_collector;
+use crate::state::runtime::{is_virtual, runtime};
+use crate::state::thread::Thread;
+use crate::static_program;
 use crate::sys;
-use crate::thread::Thread;
-use crate::user;
-use core::sync::atomic::AtomicU32;
+use crate::sys::user;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, SessionHeader, log};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
-
-/// The longest wait for a collector that lives.
-const PATIENCE_NS: u64 = 10_000_000_000;
-/// And for one that cannot be seen: it is gone, or in another namespace.
-const PATIENCE_WITH_THE_UNSEEN_NS: u64 = 100_000_000;
-/// How long a wait lasts before the collector is looked for.
-const SLICE_NS: u64 = 20_000_000;
 
 /// Does what the program asks for, which goes on at `next`; what is for the preloaded library is left to that, where
 /// there is one.
@@ -51,8 +45,8 @@ pub fn answer(thread: &mut Thread, next: u64) {
             blocks::leaves(runtime(), start..start.saturating_add(bytes));
             context.set_register(2, sys::now_ns());
         }
-        Request::WhenMoved => context.set_register(2, thread.moved_ns.get()),
-        Request::Alloc | Request::Free | Request::Name => match runtime().allocator() {
+        Request::WhenMoved => context.set_register(2, thread.calls.moved_ns.get()),
+        Request::Alloc | Request::Free | Request::Name => match static_program::allocator() {
             Some(allocator) => allocator.declared(thread, request, next),
             None => return,
         },
@@ -65,34 +59,13 @@ fn count(wanted: bool) {
     let runtime = runtime();
     let header = runtime.session.header();
     // What has been accessed is counted for where it is, as far as that can be known by now.
-    runtime.shadow.resolve(runtime.process(), 0..sys::USER_END);
+    pages::find_homes(&runtime.shadow, runtime.process(), 0..sys::USER_END);
     header.wanted.store(wanted.into(), Release);
     if header.counting.load(Acquire) == u32::from(wanted) {
         return;
     }
     let ticket = ask(header);
     await_collector(&header.answered, |answered| answered.wrapping_sub(ticket) as i32 >= 0);
-}
-
-/// Waits for the collector to make a word of the session file what is wanted; `None`: it has not, in all the time that
-/// it is given.
-pub fn await_collector(word: &AtomicU32, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
-    let begun = sys::now_ns();
-    loop {
-        let value = word.load(Acquire);
-        if is_wanted(value) {
-            return Some(value);
-        }
-        let waited = sys::now_ns().saturating_sub(begun);
-        let is_seen = sys::exists(runtime().session.header().collector_pid.load(Relaxed));
-        let patience = if is_seen { PATIENCE_NS } else { PATIENCE_WITH_THE_UNSEEN_NS };
-        if waited >= patience {
-            return None;
-        }
-        let time = [0u64, SLICE_NS];
-        // SAFETY: a word of the session file, and a time of our own.
-        let _ = unsafe { call!(__NR_futex, word.as_ptr(), sys::FUTEX_WAIT, value, &raw const time, 0, 0) };
-    }
 }
 
 /// Wakes the collector; returns what its answer will be.
@@ -133,6 +106,6 @@ fn look_again(thread: &mut Thread) {
     placement::changed(thread);
     // As after a call that moves pages.
     let code = runtime.code.lock();
-    runtime.shadow.doubt(runtime.process(), 0..sys::USER_END, true);
+    pages::doubt(&runtime.shadow, runtime.process(), 0..sys::USER_END, true);
     drop(code);
 }

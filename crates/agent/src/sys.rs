@@ -1,7 +1,11 @@
 //! System calls of the agent itself: raw, without errno, libc or vector registers.
 //!
-//! Everything that the agent asks of the kernel goes through this module. The program's own system calls do not: they are
-//! executed in the code cache, after [`crate::syscalls`] has looked at them.
+//! Everything that the agent asks of the kernel goes through this module. The program's own system calls do not: they
+//! are executed in the code cache, after [`crate::syscalls`] has looked at them.
+
+pub mod heap;
+pub mod lock;
+pub mod user;
 
 use core::arch::{asm, global_asm};
 use core::ops::Range;
@@ -242,15 +246,15 @@ pub fn map_private_at(address: u64, bytes: u64, protection: u32) -> Result<u64, 
     map_where_free(address, bytes, protection, flags, u64::MAX, 0)
 }
 
-/// Has the kernel provide the pages of memory of the agent's that is about to be filled, all at once: that takes a fraction of the time that a
-/// fault for each takes. Where it is refused, they come one by one.
+/// Has the kernel provide the pages of memory of the agent's that is about to be filled, all at once: that takes a
+/// fraction of the time that a fault for each takes. Where it is refused, they come one by one.
 pub fn populate(at: u64, bytes: u64) {
     // SAFETY: what the memory holds stays as it is.
     let _ = unsafe { call!(__NR_madvise, at, bytes, raw::MADV_POPULATE_WRITE) };
 }
 
-/// The same for memory that fills up, so many bytes at a time. `ready` is where what is provided ends, `wanted` how far it is to reach, `end` how
-/// far it can.
+/// The same for memory that fills up, so many bytes at a time. `ready` is where what is provided ends, `wanted` how far
+/// it is to reach, `end` how far it can.
 pub fn provide(ready: &mut u64, wanted: u64, end: u64, step: u64) {
     while *ready < wanted.min(end) {
         let bytes = step.min(end - *ready);
@@ -444,8 +448,8 @@ pub fn is_alive(process: u32, tid: i32) -> bool {
     !matches!(state, None | Some(b'Z' | b'X'))
 }
 
-/// Whether the 8 bytes at `address` can be read, found out without touching them: rt_sigprocmask copies the mask in before it
-/// refuses the unknown `how`.
+/// Whether the 8 bytes at `address` can be read, found out without touching them: rt_sigprocmask copies the mask in
+/// before it refuses the unknown `how`.
 pub fn is_readable(address: u64) -> bool {
     if !(PAGE..USER_END).contains(&address) {
         return false;

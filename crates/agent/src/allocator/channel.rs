@@ -82,7 +82,7 @@ impl Channel {
                 word.store(value, Relaxed);
             }
             let mut stack = [0u8; PAYLOAD_BYTES];
-            let length = crate::pages::copy_stack(caller.sp, &mut stack) & !7;
+            let length = crate::pages::stack::copy(caller.sp, &mut stack) & !7;
             put_payload(words, &stack[..length])
         })
     }

@@ -1,5 +1,5 @@
-//! The functions that give memory, or begin parallel regions, and are part of the program: found by their names, what they are asked for by their
-//! arguments.
+//! The functions that give memory, or begin parallel regions, and are part of the program: found by their names, what
+//! they are asked for by their arguments.
 
 use alloc::vec::Vec;
 use hashbrown::{HashMap, HashSet};
@@ -20,7 +20,8 @@ pub enum Function {
     Pages,
     /// Stores where the first argument says, and returns 0, a block of so many bytes: the third.
     Stores,
-    /// Returns what became of the block that the first argument is: bytes are the second, multiplied by the third if so.
+    /// Returns what became of the block that the first argument is: bytes are the second, multiplied by the third if
+    /// so.
     Resizes(bool),
     /// Takes back the block that the first argument is.
     Releases,
@@ -34,7 +35,8 @@ pub enum Function {
     Remaps,
     /// Makes a thread. What it maps is that thread's stack.
     Starts,
-    /// Executes a parallel region of OpenMP; whether the first argument is the region's code, as with GNU's compilers (LLVM's hand over data of theirs first).
+    /// Executes a parallel region of OpenMP; whether the first argument is the region's code, as with GNU's compilers
+    /// (LLVM's hand over data of theirs first).
     Region(bool),
 }
 
@@ -125,7 +127,8 @@ impl Function {
     }
 }
 
-/// The functions of an executable file, which begins at `entry` in memory, by their addresses there; none: it is not one.
+/// The functions of an executable file, which begins at `entry` in memory, by their addresses there; none: it is not
+/// one.
 pub fn find<'a>(data: impl ReadRef<'a>, entry: u64) -> Option<Functions> {
     let header = FileHeader64::<LittleEndian>::parse(data).ok()?;
     let endian = header.endian().ok()?;
@@ -147,7 +150,8 @@ pub fn find<'a>(data: impl ReadRef<'a>, entry: u64) -> Option<Functions> {
             found.insert(address, function);
         }
     }
-    // What a linker has hidden is local as well. But beside a function that all may call, one of its name is some file's own.
+    // What a linker has hidden is local as well. But beside a function that all may call, one of its name is some
+    // file's own.
     found.extend(local.into_iter().filter(|(name, ..)| !global.contains(name)).map(|(_, at, function)| (at, function)));
     Some(found)
 }
@@ -193,7 +197,8 @@ mod tests {
         let [here, moved] = [at, at + 0x5555_0000].map(|entry| find(&*program, entry).unwrap());
         let mut kinds: Vec<Function> = here.values().copied().collect();
         kinds.sort_by_key(|function| std::format!("{function:?}"));
-        // One calloc: the one that another file keeps to itself is its own affair. That free is local matters to nobody: there is no other.
+        // One calloc: the one that another file keeps to itself is its own affair. That free is local matters to
+        // nobody: there is no other.
         let wanted = vec![Function::Bytes(Call::Malloc, 0), Function::Product(Call::Calloc), Function::Releases];
         assert_eq!(kinds, wanted);
         assert!(here.iter().all(|(at, function)| moved.get(&(at + 0x5555_0000)) == Some(function)));

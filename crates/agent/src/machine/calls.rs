@@ -1,14 +1,15 @@
 //! Calls about the CPUs of threads.
 
 use super::cpus::CpuSet;
+use super::nodes::number_of;
 use super::place::{Place, all_cpus};
-use super::{number_of, placement};
+use super::placement;
 use crate::placement as places;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
+use crate::sys::user;
 use crate::sys::{self, Errno, raw};
-use crate::syscalls::errno;
-use crate::thread::Thread;
-use crate::user;
+use crate::syscalls::call::errno;
 use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::errno::{EFAULT, EINVAL};
 use numalens_event::exact::{MOST_CPUS, Placement};

@@ -113,7 +113,8 @@ pub fn write_list(to: &mut impl fmt::Write, numbers: impl Iterator<Item = u32>) 
     Ok(())
 }
 
-/// A mask of so many bits as the kernel writes it: groups of 32 in hexadecimal, the highest first, that one with as many digits as it needs.
+/// A mask of so many bits as the kernel writes it: groups of 32 in hexadecimal, the highest first, that one with as
+/// many digits as it needs.
 pub fn write_mask(to: &mut impl fmt::Write, words: &[u64], bits: usize) -> fmt::Result {
     let groups = bits.div_ceil(32).max(1);
     for group in (0..groups).rev() {

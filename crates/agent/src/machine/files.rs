@@ -11,11 +11,11 @@
 use super::paths::{self, Base, LONGEST, Names, Path, Region};
 use super::proc_files::{self, Made};
 use crate::call;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
+use crate::sys::user;
 use crate::sys::{self, raw};
-use crate::syscalls::errno;
-use crate::thread::Thread;
-use crate::user;
+use crate::syscalls::call::{Call, errno};
 use linux_raw_sys::errno::{EACCES, EFAULT, ENOENT, ERANGE};
 
 /// What the collector has written: files, and folders with all that is in them.
@@ -41,50 +41,19 @@ const OF_GROUPS: [(&[u8], &[u8]); 8] = [
     (b"mems", b"/cpuset.mems"),
 ];
 
-/// The calls that take the path of a file which exists: where the folder stands that it is relative to, and the path.
-fn arguments_of(number: u32) -> Option<(Option<usize>, usize)> {
-    match number {
-        raw::__NR_open
-        | raw::__NR_stat
-        | raw::__NR_lstat
-        | raw::__NR_access
-        | raw::__NR_readlink
-        | raw::__NR_chdir
-        | raw::__NR_statfs
-        | raw::__NR_getxattr
-        | raw::__NR_lgetxattr
-        | raw::__NR_listxattr
-        | raw::__NR_llistxattr => Some((None, 0)),
-        raw::__NR_openat
-        | raw::__NR_openat2
-        | raw::__NR_newfstatat
-        | raw::__NR_statx
-        | raw::__NR_faccessat
-        | raw::__NR_faccessat2
-        | raw::__NR_readlinkat => Some((Some(0), 1)),
-        _ => None,
-    }
+/// Of chdir and fchdir: the path of the working folder is to be asked for again.
+pub fn move_to(thread: &mut Thread, call: &Call, lead: fn(&mut Thread, &Call) -> Option<u64>) -> Option<u64> {
+    // SAFETY: the program's own call.
+    let result = lead(thread, call).unwrap_or_else(|| unsafe { call.make() });
+    paths::moved();
+    Some(result)
 }
 
-/// Makes a call with another path, or makes the file that it opens. None: it is like any other. Returns the kernel's
-/// word.
-pub fn examine(thread: &Thread, number: u32, arguments: [u64; 6]) -> Option<u64> {
-    match number {
-        raw::__NR_getcwd => return name_of_working_folder(thread, arguments),
-        raw::__NR_chdir | raw::__NR_fchdir => {
-            // SAFETY: the program's own call.
-            let result =
-                lead(thread, number, arguments).unwrap_or_else(|| unsafe { sys::for_program(number, arguments) });
-            paths::moved();
-            return Some(result);
-        }
-        _ => {}
-    }
-    lead(thread, number, arguments)
-}
-
-fn lead(thread: &Thread, number: u32, arguments: [u64; 6]) -> Option<u64> {
-    let (folder, at) = arguments_of(number)?;
+/// Makes a call with another path, or makes the file that it opens; `folder` and `at` are the places of its arguments:
+/// the folder that the path is relative to, and the path of a file which exists. None: it is like any other. Returns
+/// the kernel's word.
+pub fn lead(thread: &Thread, call: &Call, folder: Option<usize>, at: usize) -> Option<u64> {
+    let &Call { number, arguments, .. } = call;
     let folder = folder.map_or(raw::AT_FDCWD, |folder| arguments[folder] as i32);
     let is_working = folder == raw::AT_FDCWD;
     // Who borrows the memory of another process works in a folder of its own.
@@ -151,7 +120,8 @@ fn is_kept_below(number: u32, [.., how, _, _, _]: [u64; 6]) -> bool {
 }
 
 /// getcwd in the collector's folder: what the machine calls it.
-fn name_of_working_folder(thread: &Thread, [to, room, ..]: [u64; 6]) -> Option<u64> {
+pub fn name_of_working_folder(thread: &mut Thread, call: &Call) -> Option<u64> {
+    let [to, room, ..] = call.arguments;
     let base = match paths::known_region() {
         Some(region) if region != Region::Machines && !thread.borrows => return None,
         _ if thread.borrows => Base::of(raw::AT_FDCWD)?,

@@ -1,12 +1,12 @@
 //! How much memory the machine has, where programs ask for that of all nodes together: `sysinfo` and `/proc/meminfo`.
 //!
-//! The sum is the machine's; of it as much is free, cached and so on as of the host's memory. Swap, huge pages and the kernel's own address
-//! space are the host's.
+//! The sum is the machine's; of it as much is free, cached and so on as of the host's memory. Swap, huge pages and the
+//! kernel's own address space are the host's.
 
 use super::placement;
+use crate::sys::user;
 use crate::sys::{self, Errno, raw};
-use crate::syscalls::errno;
-use crate::user;
+use crate::syscalls::call::errno;
 use alloc::string::String;
 use core::fmt::{self, Write};
 use core::sync::atomic::Ordering::Relaxed;

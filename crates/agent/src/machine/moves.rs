@@ -1,14 +1,15 @@
 //! Calls that move pages, of this process or of another one that is recorded, or ask where they are.
 
+use super::nodes::{index_of, memory_nodes, number_of};
 use super::others::Other;
 use super::policies::{MF_MOVE, MF_MOVE_ALL, Result, fault, home_of, read_nodes, word};
-use super::{index_of, memory_nodes, number_of, placement, policy};
-use crate::maps::File;
-use crate::pages::Exclusive;
-use crate::runtime::Runtime;
+use super::{placement, policy};
+use crate::pages::{self, Exclusive};
+use crate::state::maps::File;
+use crate::state::runtime::Runtime;
+use crate::state::thread::Thread;
+use crate::sys::user;
 use crate::sys::{self, PAGE, raw};
-use crate::thread::Thread;
-use crate::user;
 use alloc::vec;
 use linux_raw_sys::errno::{E2BIG, EACCES, EFAULT, EINVAL, ENODEV, ENOENT, EPERM};
 
@@ -51,7 +52,7 @@ impl Whose {
             Whose::Own => {
                 let file = runtime.code.lock().env.maps.find(address).map_or(File::NONE, |mapping| mapping.file);
                 let page = address & !(PAGE - 1);
-                runtime.shadow.migrate(runtime.process(), |_| file, page..page + PAGE, |_, _| Some(node));
+                pages::migrate(&runtime.shadow, runtime.process(), |_| file, page..page + PAGE, |_, _| Some(node));
             }
             Whose::Others(other) => other.move_page(address / PAGE, node),
         }
@@ -61,7 +62,7 @@ impl Whose {
     fn done(&self, runtime: &Runtime) {
         match self {
             Whose::Own => {
-                runtime.shadow.catch_up(runtime);
+                pages::catch_up(&runtime.shadow, runtime);
             }
             Whose::Others(other) => other.publish_move(runtime),
         }
@@ -198,7 +199,7 @@ pub fn migrate_pages(runtime: &Runtime, thread: &Thread, [pid, bits, from, to, .
             Whose::Own => {
                 let code = runtime.code.lock();
                 let file = |page| code.env.maps.find(page * PAGE).map_or(File::NONE, |mapping| mapping.file);
-                runtime.shadow.migrate(runtime.process(), file, 0..sys::USER_END, place);
+                pages::migrate(&runtime.shadow, runtime.process(), file, 0..sys::USER_END, place);
             }
             Whose::Others(other) => other.migrate(place),
         }

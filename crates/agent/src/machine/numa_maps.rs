@@ -4,14 +4,15 @@
 //! policies here, and what is not the program's has none. Of another process of the recording the records of its pages
 //! tell their homes, and it has told which of its mappings have policies.
 
+use super::nodes::number_of;
 use super::others::Other;
 use super::policy::{Policy, mode};
-use super::{number_of, placement, published_policies, shared_policies};
-use crate::maps;
+use super::{placement, published_policies, shared_policies};
+use crate::pages::{self, reconcile_all};
 use crate::placement as places;
-use crate::runtime::{Runtime, runtime};
-use crate::syscalls::tasks;
-use crate::thread::Thread;
+use crate::state::maps;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::thread::Thread;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -57,7 +58,7 @@ pub fn write(to: &mut String, text: &str, thread: &Thread, tid: Option<u32>) -> 
 /// The pieces of this process's mappings.
 fn own(runtime: &Runtime, thread: &Thread, policy: Policy, mappings: &[Range<u64>]) -> Vec<Piece> {
     // What is there and was never looked at gets its home now, as if it were asked for.
-    tasks::reconcile(thread);
+    reconcile_all(thread);
     let code = runtime.code.lock();
     let mut pieces: Vec<Piece> = Vec::new();
     for range in mappings {
@@ -75,7 +76,9 @@ fn own(runtime: &Runtime, thread: &Thread, policy: Policy, mappings: &[Range<u64
         }
     }
     let ranges: Vec<Range<u64>> = pieces.iter().map(|piece| piece.range.clone()).collect();
-    runtime.shadow.each_there(runtime.process(), &ranges, |piece, home| count(&mut pieces[piece].counts, home));
+    pages::each_there(&runtime.shadow, runtime.process(), &ranges, |piece, home| {
+        count(&mut pieces[piece].counts, home)
+    });
     pieces
 }
 

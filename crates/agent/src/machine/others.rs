@@ -5,7 +5,7 @@
 //! and as `pages/migrate.rs` has it.
 
 use crate::pages::class_in;
-use crate::runtime::{Runtime, runtime};
+use crate::state::runtime::{Runtime, runtime};
 use crate::sys;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};

@@ -1,19 +1,22 @@
-//! Paths as the program means them: where they lead on the virtual machine, whatever they are relative to and however they get there.
+//! Paths as the program means them: where they lead on the virtual machine, whatever they are relative to and however
+//! they get there.
 //!
 //! ```text
 //!   path              cpu/online                     what the call has
 //!   base              /proc/self/fd/7 -> /sys/devices/system
 //!   joined            /sys/devices/system/cpu/online leads into the collector's folder
 //! ```
-//! Of a folder in the collector's own folder the program's name for it is the base, so that `..` leads out of it where it would on the machine.
-//! `..` behind a symbolic link is that of what the link leads to: such paths are walked, link by link.
+//! Of a folder in the collector's own folder the program's name for it is the base, so that `..` leads out of it where
+//! it would on the machine. `..` behind a symbolic link is that of what the link leads to: such paths are walked, link
+//! by link.
 //!
-//! Most paths have nothing to do with any of this, which is found out from their names alone, without asking the kernel for anything.
+//! Most paths have nothing to do with any of this, which is found out from their names alone, without asking the kernel
+//! for anything.
 
 use super::files::{is_place, place_of};
 use crate::call;
-use crate::requests::await_collector;
-use crate::runtime::runtime;
+use crate::state::collector::await_collector;
+use crate::state::runtime::runtime;
 use crate::sys::{Line, raw};
 use core::fmt::Write;
 use core::sync::atomic::AtomicU32;
@@ -40,7 +43,8 @@ pub struct Names {
 }
 
 impl Names {
-    /// Those in these bytes, up to a NUL or their end. `is_own`: of a name that a machine may have something of its own for.
+    /// Those in these bytes, up to a NUL or their end. `is_own`: of a name that a machine may have something of its own
+    /// for.
     pub fn of(bytes: impl Iterator<Item = u8>, is_own: impl Fn(&[u8]) -> bool) -> Names {
         /// Longer names are nobody's here.
         const ROOM: usize = 32;
@@ -71,7 +75,8 @@ impl Names {
         names
     }
 
-    /// Whether the path leads to the host's files, whatever it is relative to, as long as that is not in the collector's folder.
+    /// Whether the path leads to the host's files, whatever it is relative to, as long as that is not in the
+    /// collector's folder.
     fn is_hosts(&self) -> bool {
         !self.has_own || self.is_absolute && !self.is_kernels && !self.goes_up
     }
@@ -156,7 +161,8 @@ impl Path {
     }
 }
 
-/// Waits until the machine's files are there, which takes a few milliseconds from the start of the command. `false`: they will not be.
+/// Waits until the machine's files are there, which takes a few milliseconds from the start of the command. `false`:
+/// they will not be.
 fn is_written() -> bool {
     let word = &runtime().session.header().files_written;
     await_collector(word, |state| state != machine_files::COMING) == Some(machine_files::THERE)
@@ -238,7 +244,8 @@ fn target(link: u64, into: &mut [u8]) -> Option<&[u8]> {
     into.get(..length).filter(|text| (1..ROOM / 2).contains(&text.len()))
 }
 
-/// Goes from a folder to where a path leads that goes up on its way; says whether it comes through a place of the machine's.
+/// Goes from a folder to where a path leads that goes up on its way; says whether it comes through a place of the
+/// machine's.
 pub fn walk(at: &mut Path, path: &[u8]) -> Option<bool> {
     let mut rest = Path::new();
     rest.append(path)?;

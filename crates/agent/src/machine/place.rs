@@ -1,17 +1,18 @@
 //! Where a thread is on a virtual machine, among the CPUs that the program lets it run on.
 //!
-//! `--placement` is that machine's scheduler: it decides what the program leaves open, once for each thread, by its slot
-//! ([`numalens_event::exact::Slots`]).
+//! `--placement` is that machine's scheduler: it decides what the program leaves open, once for each thread, by its
+//! slot ([`numalens_event::exact::Slots`]).
 //!
 //! ```text
 //!   spread    slot i on the (i mod n)-th of the n nodes that its CPUs are on; there on one CPU after the other
 //!   compact   slot i on the (i mod c)-th of its c CPUs, in the order of nodes
-//!   none      bound where its CPUs are all on one node; else on none of their nodes for long: the host's CPUs stand for them in turn
+//!   none      bound where its CPUs are all on one node; else on none of their nodes for long: the host's CPUs
+//!             stand for them in turn
 //! ```
 //! With the CPUs of the whole machine that is what `numalens_topology::ThreadPlacement` says.
 
 use super::cpus::{CpuSet, NodeSet};
-use super::node_of_cpu;
+use super::nodes::node_of_cpu;
 use super::policy::{self, Policy};
 use core::cell::Cell;
 use core::sync::atomic::Ordering::Relaxed;

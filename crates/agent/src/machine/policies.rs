@@ -1,17 +1,17 @@
 //! Calls about where pages go.
 
 use super::cpus::NodeSet;
+use super::nodes::{all_nodes, memory_nodes, number_of};
 use super::policy::{self, Policy, mode};
-use super::{all_nodes, memory_nodes, number_of, placement, published_policies, shared_policies};
-use crate::pages::{Exclusive, expected};
+use super::{placement, published_policies, shared_policies};
+use crate::pages::{self, Exclusive, expected};
 use crate::placement as places;
-use crate::runtime::Runtime;
+use crate::state::runtime::Runtime;
+use crate::state::thread::Thread;
+use crate::sys::user;
 use crate::sys::{self, Errno, PAGE, raw};
-use crate::syscalls::errno;
-use crate::thread::Thread;
-use crate::user;
+use crate::syscalls::call::errno;
 use core::ops::Range;
-use core::sync::atomic::Ordering::Relaxed;
 use linux_raw_sys::errno::{EFAULT, EINVAL, EIO, ENOENT, EOPNOTSUPP, EPERM};
 
 const F_NODE: u64 = 1;
@@ -124,8 +124,8 @@ fn node_at(runtime: &Runtime, thread: &Thread, address: u64) -> Result<u32> {
 
 /// The number of the node that has the page at `address`, which is there.
 pub(super) fn home_of(runtime: &Runtime, thread: &Thread, address: u64) -> Option<u32> {
-    runtime.shadow.fetched(runtime.process(), thread, address);
-    number_of(placement(), runtime.shadow.home_of(runtime.process(), address / PAGE)?)
+    pages::fetched(&runtime.shadow, runtime.process(), thread, address);
+    number_of(placement(), pages::home_of(&runtime.shadow, runtime.process(), address / PAGE)?)
 }
 
 /// set_mempolicy.
@@ -181,7 +181,7 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
     let is_in_place = |home: u16| number_of(placement(), home).is_some_and(|node| named.contains(node));
     if flags & MF_STRICT != 0 && !moves && policy.mode != mode::DEFAULT {
         let mut elsewhere = false;
-        runtime.shadow.each_home(memory, range.clone(), |_, home| elsewhere |= !is_in_place(home));
+        pages::each_home(&runtime.shadow, memory, range.clone(), |_, home| elsewhere |= !is_in_place(home));
         if elsewhere {
             return Err(EIO);
         }
@@ -197,7 +197,8 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
         if moves {
             // Pages that are mapped several times stay, which is no failure.
             let mut may = |page| flags & MF_MOVE_ALL != 0 || exclusive.has(page);
-            runtime.shadow.migrate(
+            pages::migrate(
+                &runtime.shadow,
                 memory,
                 |_| mapping.file,
                 part,
@@ -210,7 +211,7 @@ fn bind_to(runtime: &Runtime, thread: &Thread, [start, bytes, kind, mask, bits, 
     published_policies::begin();
     published_policies::publish(runtime, maps);
     drop(code);
-    runtime.shadow.catch_up(runtime);
+    pages::catch_up(&runtime.shadow, runtime);
     Ok(0)
 }
 
@@ -229,7 +230,7 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
         return Ok(0);
     }
     let maps = &mut runtime.code.lock().env.maps;
-    let with = |mapping: &&crate::maps::Mapping| mapping.policy != Policy::NONE;
+    let with = |mapping: &&crate::state::maps::Mapping| mapping.policy != Policy::NONE;
     let mut policies =
         maps.overlapping(range.clone()).iter().filter(with).map(|mapping| mapping.policy.mode).peekable();
     if policies.peek().is_none() {
@@ -249,23 +250,4 @@ fn set_home(runtime: &Runtime, start: u64, bytes: u64, node: u64, flags: u64) ->
     }
     published_policies::publish(runtime, maps);
     Ok(0)
-}
-
-/// The index of the node that takes the page `number` when `thread` places it in memory with the policy `within`; none
-/// where nobody has said anything, so that it goes where `--policy` has it. `by_address`: where pages go round, the
-/// address says whose turn it is, as in all memory of the process alone; in memory that processes share, it is the
-/// node's after the one that took the thread's last page.
-pub fn wanted_home(thread: &Thread, within: &Policy, number: u64, by_address: bool) -> Option<u16> {
-    let own = &thread.place.policy;
-    if within.mode == mode::DEFAULT && own.mode == mode::DEFAULT {
-        return None;
-    }
-    let placement = placement();
-    let used = placement.nodes.load(Relaxed);
-    let toucher = thread.place.current_node(sys::cpu).clamp(0, used as i32) as usize;
-    match within.mode {
-        mode::DEFAULT if by_address => own.home_within(placement, toucher, number),
-        mode::DEFAULT => own.home(placement, toucher, &thread.place.last),
-        _ => within.home_within(placement, toucher, number),
-    }
 }

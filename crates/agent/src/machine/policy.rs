@@ -5,7 +5,7 @@
 //! its pages; weights of weighted interleaving are all 1, the kernel's default; no migration by NUMA balancing.
 
 use super::cpus::{NodeSet, write_list};
-use super::{index_of, number_of};
+use super::nodes::{index_of, number_of};
 use core::cell::Cell;
 use core::fmt;
 use core::sync::atomic::Ordering::Relaxed;

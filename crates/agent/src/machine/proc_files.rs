@@ -1,18 +1,19 @@
 //! Files that are made when a program opens them: the kernel's text, with other lines for CPUs and nodes.
 //!
-//! The kernel opens the real file first, so that numbers of descriptors and errors are its own; a file in memory then takes the descriptor's
-//! place. It does not change any more: who keeps it open and reads it again reads the same.
+//! The kernel opens the real file first, so that numbers of descriptors and errors are its own; a file in memory then
+//! takes the descriptor's place. It does not change any more: who keeps it open and reads it again reads the same.
 
 use super::calls::cpu_of;
 use super::cpus::{CpuSet, NodeSet, write_list, write_mask};
+use super::nodes::memory_nodes;
 use super::place::{Place, all_cpus};
 use super::policies::MOST_NUMBERS;
-use super::{memory, memory_nodes, numa_maps, placement};
+use super::{memory, numa_maps, placement};
 use crate::call;
 use crate::placement as places;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::sys::{self, PAGE, raw};
-use crate::thread::Thread;
 use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt::{self, Write};
@@ -169,8 +170,8 @@ fn read(descriptor: u64) -> Option<String> {
     String::from_utf8(text).ok()
 }
 
-/// Puts a file in memory with this text in the place of a descriptor, that can only be read, as those of `/proc`: programs look (Chromium does). Where that
-/// fails, the descriptor stays what it is.
+/// Puts a file in memory with this text in the place of a descriptor, that can only be read, as those of `/proc`:
+/// programs look (Chromium does). Where that fails, the descriptor stays what it is.
 fn replace(descriptor: u64, text: &[u8]) {
     const FD_CLOEXEC: u64 = 1;
     // SAFETY: descriptors that the program does not know yet, and a text of our own.

@@ -17,10 +17,10 @@
 //! not either.
 
 use super::calls::processor;
-use super::node_of_cpu;
+use super::nodes::node_of_cpu;
 use super::place::Place;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
 use core::arch::asm;
 use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 use core::sync::atomic::AtomicU64;

@@ -6,9 +6,8 @@
 
 use super::policy::Policy;
 use crate::call;
-use crate::maps::{File, Mapping, Maps};
-use crate::pages::is_virtual;
-use crate::runtime::Runtime;
+use crate::state::maps::{File, Mapping, Maps};
+use crate::state::runtime::{Runtime, is_virtual};
 use crate::sys::PAGE;
 use alloc::vec;
 use alloc::vec::Vec;

@@ -5,9 +5,8 @@
 //! counts.
 
 use super::policy::Policy;
-use crate::maps::Mapping;
-use crate::pages::is_virtual;
-use crate::runtime::{Runtime, runtime};
+use crate::state::maps::Mapping;
+use crate::state::runtime::{Runtime, is_virtual, runtime};
 use crate::sys::PAGE;
 use core::ops::Range;
 use core::sync::atomic::AtomicBool;

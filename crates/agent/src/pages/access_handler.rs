@@ -1,14 +1,15 @@
 //! Threads that count out of line: they query pages here, and log accesses that the collector wants.
 
-use super::PAGE_BITS;
-use crate::cache;
-use crate::lines;
-use crate::runtime::runtime;
-use crate::session_file::ProcessMemory;
+use super::before_string_write::before_string_write;
+use super::table::PAGE_BITS;
+use super::touch::touch;
+use crate::counting;
+use crate::state::own;
+use crate::state::page_id::PageId;
+use crate::state::runtime::runtime;
+use crate::state::session_file::ProcessMemory;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
-use crate::thread_context::own;
-use crate::words;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, log};
 use numalens_translator::PageEntry;
@@ -32,7 +33,7 @@ impl<'a> AccessHandler<'a> {
 
     /// Logs an access for the collector, which has made this page one to look at. Whether the page stays one.
     pub(super) fn is_watched(&mut self, memory: &ProcessMemory, run: &Run, known: PageEntry) -> bool {
-        let wanted = &memory.page(known.slot / 2).waited;
+        let wanted = &memory.page(PageId::of(known)).waited;
         match wanted.load(Relaxed) {
             0 => false,
             exact::HOLD => true,
@@ -53,7 +54,7 @@ impl<'a> AccessHandler<'a> {
                 u64::from(self.thread.extent.0),
                 run.address,
                 run.count,
-                u64::from(known.slot / 2),
+                u64::from(PageId::of(known).0),
             ];
             memory.log(log::ACCESS, &words, &[]);
         }
@@ -67,7 +68,7 @@ impl Pages for AccessHandler<'_> {
             return None;
         }
         let runtime = runtime();
-        runtime.shadow.touch(runtime.process(), self, run)
+        touch(&runtime.shadow, runtime.process(), self, run)
     }
 
     fn before_string_write(&mut self, run: &Run) {
@@ -85,24 +86,15 @@ impl Pages for AccessHandler<'_> {
         let range = range.start..range.end.min(sys::USER_END);
         if range.start < range.end {
             let runtime = runtime();
-            runtime.shadow.before_string_write(runtime.process(), self, run, range);
+            before_string_write(&runtime.shadow, runtime.process(), self, run, range);
         }
     }
 
     fn peek(&mut self, address: u64) -> Option<u64> {
-        crate::user::read(address).ok()
+        crate::sys::user::read(address).ok()
     }
 
     fn counted(&mut self, run: &Run, entry: PageEntry) {
-        let runtime = runtime();
-        if runtime.layout.lines {
-            lines::count(runtime, self.thread, run, entry);
-        }
-        if let Some(geometry) = runtime.layout.cache {
-            cache::count(runtime, self.thread, geometry, run, entry);
-        }
-        if runtime.layout.words {
-            words::count(runtime, self.thread, run, entry);
-        }
+        counting::counted(runtime(), self.thread, run, entry);
     }
 }

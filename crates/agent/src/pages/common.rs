@@ -21,10 +21,10 @@
 
 use super::home::expected;
 use super::query;
-use crate::maps::{File, Mapping};
-use crate::runtime::runtime;
+use crate::state::maps::{File, Mapping};
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
 use core::hash::BuildHasher;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{AcqRel, Acquire};

@@ -14,12 +14,15 @@
 //! a number that begins belongs to whoever has the page at its first access. Memory that nobody uses between its blocks
 //! takes no numbers.
 
+use super::gone::look_again;
 use super::home::class_of;
-use super::{CHUNK, Chunk, Chunks, PAGE_BITS, Shadow, continuing, entry_class, open};
-use crate::maps::Mapping;
-use crate::session_file::ProcessMemory;
+use super::record::{continuing, entry_class, open};
+use super::table::{CHUNK, Chunk, Chunks, PAGE_BITS, Shadow};
+use crate::state::maps::Mapping;
+use crate::state::page_id::PageId;
+use crate::state::session_file::ProcessMemory;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -54,77 +57,75 @@ pub fn may_begin_generation() -> bool {
     GIVEN.total.load(Relaxed) < MOST && GIVEN.in_span.load(Relaxed) < MOST_IN_SPAN
 }
 
-impl Shadow {
-    /// The pages that a range has as a whole are another object's from now on. Those of which is still to be found out
-    /// where they are go on as they are.
-    pub fn begin_generation(&self, memory: &ProcessMemory, range: Range<u64>) {
-        let whole = range.start.next_multiple_of(sys::PAGE)..range.end & !(sys::PAGE - 1);
-        let mut used = self.used.lock();
-        let mut marked: Vec<(u64, PageEntry)> = Vec::new();
-        // Vast blocks of which little is used come and go as well.
-        let is_wanted = |_, chunk: &mut Chunk| chunk.marked < chunk.used;
-        self.walk_chunks(&mut used, whole.clone(), is_wanted, |page, entry| {
-            let record = memory.page(entry.slot / 2);
-            let is_known = matches!(record.state(), open::SETTLED | open::ZERO);
-            if is_known && !record.begins_generation() && record.moved_to().is_none() {
-                marked.push((page, entry));
-            }
-            false
-        });
-        marked.sort_unstable_by_key(|(page, _)| *page);
-        for run in marked.chunk_by(|before, after| before.0 + 1 == after.0) {
-            let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { continue };
-            if memory.log(log::NEXT_GENERATION, &[first << PAGE_BITS, (last + 1) << PAGE_BITS], &[]).is_none() {
-                // No room: the rest goes on as it is.
-                break;
-            }
-            for &(page, entry) in run {
-                let record = memory.page(entry.slot / 2);
-                record.class.store(entry_class(record, entry), Relaxed);
-                record.begin_generation();
-                if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
-                    chunk.marked += 1;
-                }
-                self.store(page, PageEntry { class: 0, ..entry });
-            }
+/// The pages that a range has as a whole are another object's from now on. Those of which is still to be found out
+/// where they are go on as they are.
+pub fn begin_generation(shadow: &Shadow, memory: &ProcessMemory, range: Range<u64>) {
+    let whole = range.start.next_multiple_of(sys::PAGE)..range.end & !(sys::PAGE - 1);
+    let mut used = shadow.used.lock();
+    let mut marked: Vec<(u64, PageEntry)> = Vec::new();
+    // Vast blocks of which little is used come and go as well.
+    let is_wanted = |_, chunk: &mut Chunk| chunk.marked < chunk.used;
+    shadow.walk_chunks(&mut used, whole.clone(), is_wanted, |page, entry| {
+        let record = memory.page(PageId::of(entry));
+        let is_known = matches!(record.state(), open::SETTLED | open::ZERO);
+        if is_known && !record.begins_generation() && record.moved_to().is_none() {
+            marked.push((page, entry));
         }
-        drop(used);
-        if !marked.is_empty() {
-            self.forget(whole);
+        false
+    });
+    marked.sort_unstable_by_key(|(page, _)| *page);
+    for run in marked.chunk_by(|before, after| before.0 + 1 == after.0) {
+        let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else { continue };
+        if memory.log(log::NEXT_GENERATION, &[first << PAGE_BITS, (last + 1) << PAGE_BITS], &[]).is_none() {
+            // No room: the rest goes on as it is.
+            break;
+        }
+        for &(page, entry) in run {
+            let record = memory.page(PageId::of(entry));
+            record.class.store(entry_class(record, entry), Relaxed);
+            record.begin_generation();
+            if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
+                chunk.marked += 1;
+            }
+            shadow.store(page, PageEntry { class: 0, ..entry });
         }
     }
+    drop(used);
+    if !marked.is_empty() {
+        look_again(whole);
+    }
+}
 
-    /// Counts a page that is marked under another number, as a thread is about to access it; with the table locked.
-    /// Returns its entry; none: there are no more numbers.
-    pub(super) fn next_generation(
-        &self,
-        memory: &ProcessMemory,
-        used: &mut Chunks,
-        thread: &Thread,
-        page: u64,
-        marked: PageEntry,
-        terrain: &Mapping,
-    ) -> Option<PageEntry> {
-        let (number, old) = (marked.slot / 2, memory.page(marked.slot / 2));
-        let state = old.state();
-        let class = match state {
-            // Looked for again from the beginning: the kernel may have written it meanwhile.
-            open::ZERO => class_of(memory, None, thread.node >= 0 || terrain.bound),
-            _ => old.class.load(Relaxed),
-        };
-        let (new, record) = continuing(memory, number, page, class, sys::now_ns())?;
-        GIVEN.total.fetch_add(1, Relaxed);
-        GIVEN.in_span.fetch_add(1, Relaxed);
-        record.fault.store(old.fault.load(Relaxed), Relaxed);
-        record.set_state(state);
-        record.how.store(touch::NEXT_GENERATION, Release);
-        old.go_on(record, class);
-        if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
-            chunk.follows(number, new);
-            chunk.marked = chunk.marked.saturating_sub(1);
-        }
-        let entry = PageEntry { class: if state == open::SETTLED { class } else { 0 }, slot: new * 2 };
-        self.store(page, entry);
-        Some(entry)
+/// Counts a page that is marked under another number, as a thread is about to access it; with the table locked.
+/// Returns its entry; none: there are no more numbers.
+pub(super) fn next_generation(
+    shadow: &Shadow,
+    memory: &ProcessMemory,
+    used: &mut Chunks,
+    thread: &Thread,
+    page: u64,
+    marked: PageEntry,
+    terrain: &Mapping,
+) -> Option<PageEntry> {
+    let (number, old) = (PageId::of(marked), memory.page(PageId::of(marked)));
+    let state = old.state();
+    let class = match state {
+        // Looked for again from the beginning: the kernel may have written it meanwhile.
+        open::ZERO => class_of(memory, None, thread.node >= 0 || terrain.bound),
+        _ => old.class.load(Relaxed),
+    };
+    let (new, record) = continuing(memory, number, page, class, sys::now_ns())?;
+    GIVEN.total.fetch_add(1, Relaxed);
+    GIVEN.in_span.fetch_add(1, Relaxed);
+    record.fault.store(old.fault.load(Relaxed), Relaxed);
+    record.set_state(state);
+    record.how.store(touch::NEXT_GENERATION, Release);
+    old.go_on(record, class);
+    if let Some(chunk) = used.get_mut(&(page / CHUNK)) {
+        chunk.follows(number, new);
+        chunk.marked = chunk.marked.saturating_sub(1);
     }
+    let entry = new.entry(if state == open::SETTLED { class } else { 0 });
+    shadow.store(page, entry);
+    Some(entry)
 }

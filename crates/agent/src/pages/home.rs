@@ -1,22 +1,17 @@
 //! Homes and classes of pages.
 
-use super::{CHUNK, PAGE_BITS};
+use super::table::{CHUNK, PAGE_BITS};
 use crate::call;
 use crate::machine;
-use crate::maps::{Backing, Huge, Mapping};
-use crate::runtime::runtime;
-use crate::session_file::ProcessMemory;
+use crate::state::maps::{Backing, Huge, Mapping};
+use crate::state::runtime::{is_virtual, runtime};
+use crate::state::session_file::ProcessMemory;
+use crate::state::thread::Thread;
 use crate::sys;
-use crate::thread::Thread;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use linux_raw_sys::prctl::PR_GET_THP_DISABLE;
 use numalens_event::exact::{self, ProcessHeader, huge_pages};
 use numalens_translator::PageEntry;
-
-/// Whether pages go where a simulated policy says.
-pub fn is_virtual() -> bool {
-    runtime().session.placement().is_virtual.load(Relaxed) != 0
-}
 
 /// Where a page of memory mapped like `terrain` will land if the thread touches it first.
 pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u16> {

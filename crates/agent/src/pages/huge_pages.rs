@@ -7,22 +7,24 @@
 //!                     Z  -  Y  .  .     Z is placed alone: a huge page takes a chunk of which nothing is left
 //! ```
 
-use super::home::is_virtual;
-use super::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow, continuing, open, query};
-use crate::session_file::ProcessMemory;
+use super::query;
+use super::record::{continuing, open};
+use super::table::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow};
+use crate::state::page_id::PageId;
+use crate::state::runtime::is_virtual;
+use crate::state::session_file::ProcessMemory;
 use crate::sys;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{fault, touch};
-use numalens_translator::PageEntry;
 
 /// The leader of a chunk, or of a part of it.
 pub(super) struct Led {
     /// The part, in addresses.
     range: Range<u64>,
     /// The leader's number.
-    pub leader: u32,
+    pub leader: PageId,
 }
 
 /// The addresses of a chunk, by its number.
@@ -37,8 +39,8 @@ fn overlap(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
 
 impl Chunk {
     /// A page of the chunk is placed, under this number, by an access that may place all of it.
-    pub(super) fn led_by(&mut self, page: u64, number: u32) {
-        let is_left = self.leader != 0 && (!self.is_unsure || query::any_of_chunk(page));
+    pub(super) fn led_by(&mut self, page: u64, number: PageId) {
+        let is_left = self.leader.is_some() && (!self.is_unsure || query::any_of_chunk(page));
         self.is_unsure = false;
         if !is_left {
             self.leader = number;
@@ -46,76 +48,74 @@ impl Chunk {
     }
 }
 
-impl Shadow {
-    /// The pages of a range have gone, or may go: whoever placed the chunks that they leave behind is known as long as
-    /// anything is left.
-    pub(super) fn left_by(&self, used: &mut Chunks, range: &Range<u64>, surely: bool) {
-        let mut empty = Vec::new();
-        let leave = |number, chunk: &mut Chunk| {
-            chunk.is_unsure = true;
-            if surely && overlap(range, &addresses(number)) == addresses(number) {
-                chunk.leader = 0;
-            }
-            if chunk.used == 0 && chunk.leader == 0 {
-                empty.push(number);
-            }
-            false
-        };
-        self.walk_chunks(used, range.clone(), leave, |_, _| false);
-        for number in empty {
-            used.remove(&number);
+/// The pages of a range have gone, or may go: whoever placed the chunks that they leave behind is known as long as
+/// anything is left.
+pub(super) fn left_by(shadow: &Shadow, used: &mut Chunks, range: &Range<u64>, surely: bool) {
+    let mut empty = Vec::new();
+    let leave = |number, chunk: &mut Chunk| {
+        chunk.is_unsure = true;
+        if surely && overlap(range, &addresses(number)) == addresses(number) {
+            chunk.leader = PageId::NONE;
         }
-    }
-
-    /// The leaders of chunks in a range.
-    pub(super) fn leaders(&self, range: &Range<u64>) -> Vec<Led> {
-        let mut all = Vec::new();
-        let led = |number, chunk: &mut Chunk| {
-            if chunk.leader != 0 {
-                all.push(Led { range: overlap(range, &addresses(number)), leader: chunk.leader });
-            }
-            false
-        };
-        self.walk_chunks(&mut self.used.lock(), range.clone(), led, |_, _| false);
-        all
-    }
-
-    /// What they have placed is so many bytes higher now (modulo 2^64). Huge pages are as a whole; parts of them, and
-    /// what the kernel has to split, get numbers of their own.
-    pub(super) fn led_elsewhere(&self, memory: &ProcessMemory, all: Vec<Led>, by: u64) {
-        let mut used = self.used.lock();
-        for Led { range, leader } in all {
-            let range = range.start.wrapping_add(by)..range.end.wrapping_add(by);
-            let chunk = (range.start >> PAGE_BITS) / CHUNK;
-            if range == addresses(chunk) {
-                let chunk = used.entry(chunk).or_default();
-                (chunk.leader, chunk.is_unsure) = (leader, true);
-                continue;
-            }
-            let Some(scan) = query::Scan::open() else { return };
-            scan.each(range, |page, _| {
-                if page < END && self.load(page).slot == 0 {
-                    used.entry(page / CHUNK).or_default().used += u32::from(self.moved_part(memory, page, leader));
-                }
-            });
+        if chunk.used == 0 && chunk.leader == PageId::NONE {
+            empty.push(number);
         }
+        false
+    };
+    shadow.walk_chunks(used, range.clone(), leave, |_, _| false);
+    for number in empty {
+        used.remove(&number);
     }
+}
 
-    /// A page that has moved here came with a leader's. Whether there was a number for it.
-    fn moved_part(&self, memory: &ProcessMemory, page: u64, leader: u32) -> bool {
-        let class = memory.page(leader).class.load(Relaxed);
-        let Some((number, record)) = continuing(memory, leader, page, class, sys::now_ns()) else { return false };
-        // On a real machine it is asked for at its next access.
-        let (state, class) = if is_virtual() { (open::SETTLED, class) } else { (open::IN_DOUBT, 0) };
-        record.set_state(state);
-        record.how.store(touch::MOVED, Release);
-        self.store(page, PageEntry { class, slot: number * 2 });
-        true
-    }
+/// The leaders of chunks in a range.
+pub(super) fn leaders(shadow: &Shadow, range: &Range<u64>) -> Vec<Led> {
+    let mut all = Vec::new();
+    let led = |number, chunk: &mut Chunk| {
+        if chunk.leader.is_some() {
+            all.push(Led { range: overlap(range, &addresses(number)), leader: chunk.leader });
+        }
+        false
+    };
+    shadow.walk_chunks(&mut shadow.used.lock(), range.clone(), led, |_, _| false);
+    all
+}
 
-    /// Whether it is open of a chunk in a range whether all of it was placed at once.
-    pub(super) fn has_unsized(&self, memory: &ProcessMemory, range: &Range<u64>) -> bool {
-        let is_open = |led: Led| memory.page(led.leader).fault.load(Relaxed) & fault::IS_HUGE == 0;
-        self.leaders(range).into_iter().any(is_open)
+/// What they have placed is so many bytes higher now (modulo 2^64). Huge pages are as a whole; parts of them, and
+/// what the kernel has to split, get numbers of their own.
+pub(super) fn led_elsewhere(shadow: &Shadow, memory: &ProcessMemory, all: Vec<Led>, by: u64) {
+    let mut used = shadow.used.lock();
+    for Led { range, leader } in all {
+        let range = range.start.wrapping_add(by)..range.end.wrapping_add(by);
+        let chunk = (range.start >> PAGE_BITS) / CHUNK;
+        if range == addresses(chunk) {
+            let chunk = used.entry(chunk).or_default();
+            (chunk.leader, chunk.is_unsure) = (leader, true);
+            continue;
+        }
+        let Some(scan) = query::Scan::open() else { return };
+        scan.each(range, |page, _| {
+            if page < END && shadow.load(page).slot == 0 {
+                used.entry(page / CHUNK).or_default().used += u32::from(moved_part(shadow, memory, page, leader));
+            }
+        });
     }
+}
+
+/// A page that has moved here came with a leader's. Whether there was a number for it.
+fn moved_part(shadow: &Shadow, memory: &ProcessMemory, page: u64, leader: PageId) -> bool {
+    let class = memory.page(leader).class.load(Relaxed);
+    let Some((number, record)) = continuing(memory, leader, page, class, sys::now_ns()) else { return false };
+    // On a real machine it is asked for at its next access.
+    let (state, class) = if is_virtual() { (open::SETTLED, class) } else { (open::IN_DOUBT, 0) };
+    record.set_state(state);
+    record.how.store(touch::MOVED, Release);
+    shadow.store(page, number.entry(class));
+    true
+}
+
+/// Whether it is open of a chunk in a range whether all of it was placed at once.
+pub(super) fn has_unsized(shadow: &Shadow, memory: &ProcessMemory, range: &Range<u64>) -> bool {
+    let is_open = |led: Led| memory.page(led.leader).fault.load(Relaxed) & fault::IS_HUGE == 0;
+    leaders(shadow, range).into_iter().any(is_open)
 }

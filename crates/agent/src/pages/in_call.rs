@@ -15,19 +15,27 @@
 //! Calls block, so nobody holds a lock meanwhile. Behind the call generated code looks whether there is news
 //! ([`fixed::NEWS`]), and comes to the agent; a signal's handler does before it begins.
 
-use super::home::{class_of, class_with, expected, is_virtual, may_be_huge};
-use super::{AccessHandler, Backing, CHUNK, END, Mapping, PAGE_BITS, Shadow, common, new_record, open, query, stack};
-use crate::lines;
-use crate::lock::Lock;
+use super::access_handler::AccessHandler;
+use super::gone::look_again;
+use super::home::{class_of, class_with, expected, may_be_huge};
+use super::reconcile::reconcile;
+use super::record::{new_record, open};
+use super::table::{CHUNK, END, PAGE_BITS, Shadow};
+use super::touch::touch;
+use super::{common, query, stack};
+use crate::counting::lines;
+use crate::counting::words;
 use crate::machine;
-use crate::maps::Maps;
-use crate::runtime::{Runtime, runtime};
-use crate::session_file::ProcessMemory;
+use crate::state::maps::Maps;
+use crate::state::maps::{Backing, Mapping};
+use crate::state::page_id::PageId;
+use crate::state::runtime::{Runtime, is_virtual, runtime};
+use crate::state::session_file::ProcessMemory;
+use crate::state::thread::Thread;
+use crate::state::thread_context::ThreadContext;
+use crate::sys::lock::Lock;
 use crate::sys::{self, raw};
 use crate::syscalls::written::{Amount, Written};
-use crate::thread::Thread;
-use crate::thread_context::ThreadContext;
-use crate::words;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -85,7 +93,7 @@ struct Come {
 pub fn begin(thread: &mut Thread, ip: u64, written: Written) {
     let runtime = runtime();
     end(thread, None);
-    if !written.ranges.all().iter().any(|range| runtime.shadow.has_unknown(range)) {
+    if !written.ranges.all().iter().any(|range| has_unknown(&runtime.shadow, range)) {
         return;
     }
     let memory = runtime.process();
@@ -95,14 +103,14 @@ pub fn begin(thread: &mut Thread, ip: u64, written: Written) {
     calls.push(UnderWay { context: thread.context, call, written });
     MANY.store(calls.len() as u32, Release);
     drop(calls);
-    thread.in_call = Some(thread.context.get(fixed::NEWS));
+    thread.calls.news_before = Some(thread.context.get(fixed::NEWS));
     thread.context.set(fixed::NEWS, IS_NEWS.as_ptr() as u64);
 }
 
 /// The thread is behind its call, if it has made such a one; `result` is the kernel's word, none for a call that is to
 /// be made again.
 pub fn end(thread: &mut Thread, result: Option<u64>) {
-    let Some(news) = thread.in_call.take() else { return };
+    let Some(news) = thread.calls.news_before.take() else { return };
     thread.context.set(fixed::NEWS, news);
     let found = {
         let calls = UNDER_WAY.lock();
@@ -150,7 +158,7 @@ pub(super) fn look(runtime: &Runtime, page: u64) {
     if MANY.load(Relaxed) != 0 {
         let range = page << PAGE_BITS..(page + 1) << PAGE_BITS;
         let code = runtime.code.lock();
-        runtime.shadow.under_way(runtime.process(), &code.env.maps, range);
+        under_way(&runtime.shadow, runtime.process(), &code.env.maps, range);
     }
 }
 
@@ -185,15 +193,15 @@ fn look_before(thread: &Thread, written: &Written) {
     let (shadow, memory) = (&runtime.shadow, runtime.process());
     let is_large = |range: &Range<u64>| range.end - range.start > AT_ONCE << PAGE_BITS;
     for range in written.ranges.all() {
-        if thread.absent.get().is_some_and(|absent| absent.0 <= range.start && range.end <= absent.1) {
+        if thread.calls.absent.get().is_some_and(|absent| absent.0 <= range.start && range.end <= absent.1) {
             continue;
         }
         if range.end - range.start <= MOST_ABSENT {
-            thread.absent.set(Some((range.start, range.end)));
+            thread.calls.absent.set(Some((range.start, range.end)));
         }
         if is_large(range) {
             let code = runtime.code.lock();
-            shadow.reconcile(memory, thread, &code.env.maps, range.clone());
+            reconcile(shadow, memory, thread, &code.env.maps, range.clone());
             continue;
         }
         let new: Vec<u64> = pages(range).filter(|&page| shadow.load(page).slot == 0).collect();
@@ -201,7 +209,7 @@ fn look_before(thread: &Thread, written: &Written) {
         for (page, _) in new.iter().zip(query::presences(&new)).filter(|(_, there)| there.is_some()) {
             let address = page << PAGE_BITS;
             let run = Run { site: SiteId(0), kind: Kind::Read, address, size: 0, count: 1, done: false };
-            shadow.touch(memory, handler, &run);
+            touch(shadow, memory, handler, &run);
         }
     }
 }
@@ -236,151 +244,149 @@ fn settle(thread: &Thread, call: Call, written: &Written, result: Option<u64>) {
         }
         // What a call says that it has written, or brought in for writing, it has copied.
         let copies = done && call.writes && written.amount != Amount::Unknown;
-        runtime.shadow.placed_in_call(runtime, thread, call, range, copies);
+        placed_in_call(&runtime.shadow, runtime, thread, call, range, copies);
     }
 }
 
-impl Shadow {
-    /// Whether pages of a range are not known, or have not been written.
-    fn has_unknown(&self, range: &Range<u64>) -> bool {
-        pages(range).any(|page| self.load(page).class <= PageEntry::READ_ONLY)
-    }
+/// Whether pages of a range are not known, or have not been written.
+fn has_unknown(shadow: &Shadow, range: &Range<u64>) -> bool {
+    pages(range).any(|page| shadow.load(page).class <= PageEntry::READ_ONLY)
+}
 
-    /// The pages of a range that have come by a call of the thread.
-    fn placed_in_call(&self, runtime: &Runtime, thread: &Thread, call: Call, range: Range<u64>, copies: bool) {
-        const PIECE: u64 = CHUNK << 6;
-        let memory = runtime.process();
-        let mut mappings: Vec<Mapping> = runtime.code.lock().env.maps.overlapping(range.clone()).to_vec();
-        if mappings.is_empty() {
-            // What no mapping is known of can only be the stack, which the kernel extends.
-            let all = pages(&range);
-            let protection = raw::PROT_READ | raw::PROT_WRITE;
-            mappings.push(Mapping::anonymous(all.start << PAGE_BITS, all.end << PAGE_BITS, protection));
-        }
-        let mut seen = Seen { first: range.start, chunk: None };
-        for terrain in mappings {
-            let part = pages(&(range.start.max(terrain.start)..range.end.min(terrain.end)));
-            for from in part.clone().step_by(PIECE as usize) {
-                for come in self.come(memory, &terrain, from..part.end.min(from + PIECE), copies) {
-                    self.place_in_call(memory, thread, call, &terrain, &come, &mut seen);
-                }
+/// The pages of a range that have come by a call of the thread.
+fn placed_in_call(shadow: &Shadow, runtime: &Runtime, thread: &Thread, call: Call, range: Range<u64>, copies: bool) {
+    const PIECE: u64 = CHUNK << 6;
+    let memory = runtime.process();
+    let mut mappings: Vec<Mapping> = runtime.code.lock().env.maps.overlapping(range.clone()).to_vec();
+    if mappings.is_empty() {
+        // What no mapping is known of can only be the stack, which the kernel extends.
+        let all = pages(&range);
+        let protection = raw::PROT_READ | raw::PROT_WRITE;
+        mappings.push(Mapping::anonymous(all.start << PAGE_BITS, all.end << PAGE_BITS, protection));
+    }
+    let mut seen = Seen { first: range.start, chunk: None };
+    for terrain in mappings {
+        let part = pages(&(range.start.max(terrain.start)..range.end.min(terrain.end)));
+        for from in part.clone().step_by(PIECE as usize) {
+            for come in come(shadow, memory, &terrain, from..part.end.min(from + PIECE), copies) {
+                place_in_call(shadow, memory, thread, call, &terrain, &come, &mut seen);
             }
         }
     }
+}
 
-    /// Those of some pages of a mapping that are there and not known, or known from reads and written now.
-    fn come(&self, memory: &ProcessMemory, terrain: &Mapping, pages: Range<u64>, copies: bool) -> Vec<Come> {
-        let can_copy = copies && terrain.protection & raw::PROT_WRITE != 0 && terrain.backing != Backing::Shared;
-        let wanted = |page: u64| match self.load(page) {
-            entry if entry.class > PageEntry::READ_ONLY => false,
-            entry if entry.slot == 0 => true,
-            entry => match memory.page(entry.slot / 2).state() {
-                open::ZERO => true,
-                open::SHARED => can_copy,
-                _ => false,
-            },
-        };
-        let all = pages.end - pages.start > AT_ONCE;
-        let mut some: Vec<u64> = Vec::new();
-        match all.then(query::Scan::open).flatten() {
-            Some(scan) => scan.each(pages.start << PAGE_BITS..pages.end << PAGE_BITS, |page, _| some.push(page)),
-            None => some.extend(pages),
-        }
-        some.retain(|&page| wanted(page));
-        let homes = query::presences(&some);
-        some.into_iter().zip(homes).filter_map(|(page, home)| Some(Come { page, home: home? })).collect()
+/// Those of some pages of a mapping that are there and not known, or known from reads and written now.
+fn come(shadow: &Shadow, memory: &ProcessMemory, terrain: &Mapping, pages: Range<u64>, copies: bool) -> Vec<Come> {
+    let can_copy = copies && terrain.protection & raw::PROT_WRITE != 0 && terrain.backing != Backing::Shared;
+    let wanted = |page: u64| match shadow.load(page) {
+        entry if entry.class > PageEntry::READ_ONLY => false,
+        entry if entry.slot == 0 => true,
+        entry => match memory.page(PageId::of(entry)).state() {
+            open::ZERO => true,
+            open::SHARED => can_copy,
+            _ => false,
+        },
+    };
+    let all = pages.end - pages.start > AT_ONCE;
+    let mut some: Vec<u64> = Vec::new();
+    match all.then(query::Scan::open).flatten() {
+        Some(scan) => scan.each(pages.start << PAGE_BITS..pages.end << PAGE_BITS, |page, _| some.push(page)),
+        None => some.extend(pages),
     }
+    some.retain(|&page| wanted(page));
+    let homes = query::presences(&some);
+    some.into_iter().zip(homes).filter_map(|(page, home)| Some(Come { page, home: home? })).collect()
+}
 
-    /// A page is the thread's, by its call.
-    fn place_in_call(
-        &self,
-        memory: &ProcessMemory,
-        thread: &Thread,
-        call: Call,
-        terrain: &Mapping,
-        come: &Come,
-        seen: &mut Seen,
-    ) {
-        let page = come.page;
-        let terrain = machine::in_force(*terrain, page);
-        let pinned = thread.node >= 0 || terrain.bound;
-        let mut used = self.used.lock();
-        let known = self.load(page);
-        // It has replaced one that was read before.
-        let copied = known.slot != 0 && matches!(memory.page(known.slot / 2).state(), open::ZERO | open::SHARED);
-        // Another thread has come first meanwhile.
-        if known.class > PageEntry::READ_ONLY || known.slot != 0 && !copied {
-            return;
-        }
-        let placed = common::placed(thread, &terrain, page, true, pinned);
-        let is_anothers = placed.is_some_and(|placed| placed.before);
-        let kind = match terrain.backing {
-            _ if copied => fault::COPY_ON_WRITE,
-            Backing::PrivateFile if call.writes && !query::is_files(page) => fault::COPY_ON_WRITE,
-            Backing::Shared if is_anothers => fault::FILE | fault::ANOTHERS,
-            Backing::Shared | Backing::PrivateFile => fault::FILE,
-            Backing::Anonymous => fault::ANONYMOUS,
-        };
-        let class = match placed {
-            Some(placed) if is_virtual() => class_with(memory, placed.class_word),
-            _ if is_virtual() => class_of(memory, expected(page, thread, &terrain), pinned),
-            _ => class_of(memory, come.home, pinned),
-        };
-        let chunk = used.entry(page / CHUNK).or_default();
-        let is_huge = known.slot == 0 && seen.is_huge(&terrain, page);
-        if is_huge && chunk.leader != 0 && chunk.used > 0 {
-            // Part of one that is known.
-            memory.page(chunk.leader).fault.fetch_or(fault::IS_HUGE, Relaxed);
-            return;
-        }
-        let Some((number, record)) = new_record(memory) else { return };
-        if is_huge {
-            (chunk.leader, chunk.is_unsure) = (number, false);
-        }
-        chunk.used += u32::from(known.slot == 0);
-        if copied && memory.page(known.slot / 2).begins_generation() {
-            chunk.marked = chunk.marked.saturating_sub(1);
-        }
-        let huge = if is_huge { fault::MAY_BE_HUGE | fault::IS_HUGE } else { 0 };
-        let offset = if page == seen.first >> PAGE_BITS { seen.first as u32 & 0xfff } else { 0 };
-        let waits =
-            kind == fault::FILE && terrain.backing == Backing::PrivateFile && terrain.protection & raw::PROT_WRITE != 0;
-        record.page.store(page, Relaxed);
-        record.fault.store(kind | huge | offset << fault::OFFSET_SHIFT, Relaxed);
-        record.class.store(class, Relaxed);
-        record.set_state(if waits { open::SHARED } else { open::SETTLED });
-        call.fill(thread, record);
-        self.store(page, PageEntry { class: if waits { 0 } else { class }, slot: number * 2 });
-        drop(used);
-        if known.slot != 0 {
-            words::renumbered(runtime(), page << PAGE_BITS, known.slot / 2);
-            lines::renumbered(memory, known.slot / 2, number);
-            self.forget(page << PAGE_BITS..(page + 1) << PAGE_BITS);
-        }
+/// A page is the thread's, by its call.
+fn place_in_call(
+    shadow: &Shadow,
+    memory: &ProcessMemory,
+    thread: &Thread,
+    call: Call,
+    terrain: &Mapping,
+    come: &Come,
+    seen: &mut Seen,
+) {
+    let page = come.page;
+    let terrain = machine::in_force(*terrain, page);
+    let pinned = thread.node >= 0 || terrain.bound;
+    let mut used = shadow.used.lock();
+    let known = shadow.load(page);
+    // It has replaced one that was read before.
+    let copied = known.slot != 0 && matches!(memory.page(PageId::of(known)).state(), open::ZERO | open::SHARED);
+    // Another thread has come first meanwhile.
+    if known.class > PageEntry::READ_ONLY || known.slot != 0 && !copied {
+        return;
     }
+    let placed = common::placed(thread, &terrain, page, true, pinned);
+    let is_anothers = placed.is_some_and(|placed| placed.before);
+    let kind = match terrain.backing {
+        _ if copied => fault::COPY_ON_WRITE,
+        Backing::PrivateFile if call.writes && !query::is_files(page) => fault::COPY_ON_WRITE,
+        Backing::Shared if is_anothers => fault::FILE | fault::ANOTHERS,
+        Backing::Shared | Backing::PrivateFile => fault::FILE,
+        Backing::Anonymous => fault::ANONYMOUS,
+    };
+    let class = match placed {
+        Some(placed) if is_virtual() => class_with(memory, placed.class_word),
+        _ if is_virtual() => class_of(memory, expected(page, thread, &terrain), pinned),
+        _ => class_of(memory, come.home, pinned),
+    };
+    let chunk = used.entry(page / CHUNK).or_default();
+    let is_huge = known.slot == 0 && seen.is_huge(&terrain, page);
+    if is_huge && chunk.leader.is_some() && chunk.used > 0 {
+        // Part of one that is known.
+        memory.page(chunk.leader).fault.fetch_or(fault::IS_HUGE, Relaxed);
+        return;
+    }
+    let Some((number, record)) = new_record(memory) else { return };
+    if is_huge {
+        (chunk.leader, chunk.is_unsure) = (number, false);
+    }
+    chunk.used += u32::from(known.slot == 0);
+    if copied && memory.page(PageId::of(known)).begins_generation() {
+        chunk.marked = chunk.marked.saturating_sub(1);
+    }
+    let huge = if is_huge { fault::MAY_BE_HUGE | fault::IS_HUGE } else { 0 };
+    let offset = if page == seen.first >> PAGE_BITS { seen.first as u32 & 0xfff } else { 0 };
+    let waits =
+        kind == fault::FILE && terrain.backing == Backing::PrivateFile && terrain.protection & raw::PROT_WRITE != 0;
+    record.page.store(page, Relaxed);
+    record.fault.store(kind | huge | offset << fault::OFFSET_SHIFT, Relaxed);
+    record.class.store(class, Relaxed);
+    record.set_state(if waits { open::SHARED } else { open::SETTLED });
+    call.fill(thread, record);
+    shadow.store(page, number.entry(if waits { 0 } else { class }));
+    drop(used);
+    if known.slot != 0 {
+        words::renumbered(runtime(), page << PAGE_BITS, PageId::of(known));
+        lines::renumbered(memory, PageId::of(known), number);
+        look_again(page << PAGE_BITS..(page + 1) << PAGE_BITS);
+    }
+}
 
-    /// Pages of a range that are there, not known, and have come by calls that are still under way: they are the
-    /// callers'. With the map locked.
-    pub(super) fn under_way(&self, memory: &ProcessMemory, mappings: &Maps, range: Range<u64>) {
-        if MANY.load(Relaxed) == 0 {
-            return;
-        }
-        let calls = UNDER_WAY.lock();
-        for under_way in calls.iter() {
-            // SAFETY: the thread is in the kernel, or on its way to wait for this lock, and changes nothing of itself
-            // before it has taken its call out of the list.
-            let thread = unsafe { Thread::of(under_way.context) };
-            for written in under_way.written.ranges.all() {
-                let both = written.start.max(range.start)..written.end.min(range.end);
-                if both.start >= both.end {
-                    continue;
-                }
-                for terrain in mappings.overlapping(both.clone()) {
-                    let part = both.start.max(terrain.start)..both.end.min(terrain.end);
-                    let mut seen = Seen { first: written.start, chunk: None };
-                    for come in self.come(memory, terrain, pages(&part), false) {
-                        self.place_in_call(memory, thread, under_way.call, terrain, &come, &mut seen);
-                    }
+/// Pages of a range that are there, not known, and have come by calls that are still under way: they are the
+/// callers'. With the map locked.
+pub(super) fn under_way(shadow: &Shadow, memory: &ProcessMemory, mappings: &Maps, range: Range<u64>) {
+    if MANY.load(Relaxed) == 0 {
+        return;
+    }
+    let calls = UNDER_WAY.lock();
+    for under_way in calls.iter() {
+        // SAFETY: the thread is in the kernel, or on its way to wait for this lock, and changes nothing of itself
+        // before it has taken its call out of the list.
+        let thread = unsafe { Thread::of(under_way.context) };
+        for written in under_way.written.ranges.all() {
+            let both = written.start.max(range.start)..written.end.min(range.end);
+            if both.start >= both.end {
+                continue;
+            }
+            for terrain in mappings.overlapping(both.clone()) {
+                let part = both.start.max(terrain.start)..both.end.min(terrain.end);
+                let mut seen = Seen { first: written.start, chunk: None };
+                for come in come(shadow, memory, terrain, pages(&part), false) {
+                    place_in_call(shadow, memory, thread, under_way.call, terrain, &come, &mut seen);
                 }
             }
         }

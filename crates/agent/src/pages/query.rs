@@ -1,9 +1,9 @@
 //! What the kernel says of pages, without touching them.
 
 use super::huge_pages::addresses;
-use super::{CHUNK, PAGE_BITS};
+use super::table::{CHUNK, PAGE_BITS};
 use crate::call;
-use crate::runtime::runtime;
+use crate::state::runtime::runtime;
 use crate::sys::{self, raw};
 use alloc::vec;
 use alloc::vec::Vec;

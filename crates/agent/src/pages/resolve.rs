@@ -13,10 +13,16 @@
 //! Before pages go, move, or are shared with a child, those that are still pending are asked for, all at once. For what
 //! is left when a program is killed, and while it runs, the collector asks.
 
-use super::home::{class_of, is_virtual, pending_home};
-use super::{Chunks, PATIENCE, Shadow, open, query};
-use crate::session_file::ProcessMemory;
-use crate::thread::Thread;
+use super::home::{class_of, pending_home};
+use super::query;
+use super::record::open;
+use super::table::{Chunks, Shadow};
+use super::touch::PATIENCE;
+use super::touch::settle;
+use crate::state::page_id::PageId;
+use crate::state::runtime::is_virtual;
+use crate::state::session_file::ProcessMemory;
+use crate::state::thread::Thread;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{self, PageRecord, log};
@@ -41,7 +47,7 @@ pub fn resolve(memory: &ProcessMemory, record: &PageRecord, home: Option<u16>) {
 /// What an access is counted as that may belong to the group whose first access placed the page: none of them is
 /// executed before all are counted. (It is no harm if it does not: the page was placed where it was placed.)
 pub fn counted_along(memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Option<PageEntry> {
-    let record = memory.page(known.slot / 2);
+    let record = memory.page(PageId::of(known));
     let more = record.origin.load(Relaxed) + 1;
     if run.done || record.thread.load(Relaxed) != thread.extent.0 || run.site.0 != record.site.load(Relaxed) + more {
         return None;
@@ -53,7 +59,7 @@ pub fn counted_along(memory: &ProcessMemory, thread: &Thread, run: &Run, known: 
 /// What an access to a page is counted as that has been touched and is not there yet. None: it never will be, as far as
 /// the kernel says (memory of devices).
 pub fn counted_early(memory: &ProcessMemory, thread: &Thread, run: &Run, known: PageEntry) -> Option<PageEntry> {
-    let number = known.slot / 2;
+    let number = PageId::of(known);
     let record = memory.page(number);
     if run.done || record.waited.fetch_add(1, Relaxed) >= PATIENCE {
         record.first_class.store(record.class.load(Relaxed), Release);
@@ -61,37 +67,35 @@ pub fn counted_early(memory: &ProcessMemory, thread: &Thread, run: &Run, known: 
     }
     // That of the record itself comes again when it has failed.
     if (record.thread.load(Relaxed), record.site.load(Relaxed)) != (thread.extent.0, run.site.0) {
-        memory.log(log::EARLY, &[u64::from(number), u64::from(run.site.0), u64::from(thread.extent.0)], &[]);
+        memory.log(log::EARLY, &[u64::from(number.0), u64::from(run.site.0), u64::from(thread.extent.0)], &[]);
     }
     Some(PageEntry { class: pending_home(memory), ..known })
 }
 
-impl Shadow {
-    /// Asks where the pages of a range were placed, as far as that is not known: they are about to go or to move.
-    pub fn resolve(&self, memory: &ProcessMemory, range: Range<u64>) {
-        if !is_virtual() {
-            self.resolve_in(memory, &mut self.used.lock(), range);
-        }
+/// Asks where the pages of a range were placed, as far as that is not known: they are about to go or to move.
+pub fn find_homes(shadow: &Shadow, memory: &ProcessMemory, range: Range<u64>) {
+    if !is_virtual() {
+        find_homes_in(shadow, memory, &mut shadow.used.lock(), range);
     }
+}
 
-    /// The same, by the one who has locked or holds the table.
-    pub(super) fn resolve_in(&self, memory: &ProcessMemory, used: &mut Chunks, range: Range<u64>) {
-        let mut pages = alloc::vec::Vec::new();
-        self.walk(used, range, |page, entry| {
-            if entry.class == 0 && is_open(memory, memory.page(entry.slot / 2)) {
-                pages.push(page);
-            }
-            false
-        });
-        let homes = query::presences(&pages);
-        for (&page, home) in pages.iter().zip(homes) {
-            let entry = self.load(page);
-            let record = memory.page(entry.slot / 2);
-            if let Some(home) = home {
-                resolve(memory, record, home);
-                if record.state() == open::PLACED {
-                    self.settle(record, page, entry, record.class.load(Relaxed));
-                }
+/// The same, by the one who has locked or holds the table.
+pub(super) fn find_homes_in(shadow: &Shadow, memory: &ProcessMemory, used: &mut Chunks, range: Range<u64>) {
+    let mut pages = alloc::vec::Vec::new();
+    shadow.walk(used, range, |page, entry| {
+        if entry.class == 0 && is_open(memory, memory.page(PageId::of(entry))) {
+            pages.push(page);
+        }
+        false
+    });
+    let homes = query::presences(&pages);
+    for (&page, home) in pages.iter().zip(homes) {
+        let entry = shadow.load(page);
+        let record = memory.page(PageId::of(entry));
+        if let Some(home) = home {
+            resolve(memory, record, home);
+            if record.state() == open::PLACED {
+                settle(shadow, record, page, entry, record.class.load(Relaxed));
             }
         }
     }

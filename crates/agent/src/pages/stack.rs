@@ -18,13 +18,14 @@
 //! was logged, so it is led to the second by the same rule as then, and so on to the end.
 
 use crate::call;
-use crate::lock::Lock;
-use crate::maps::Maps;
-use crate::runtime::runtime;
-use crate::session_file::ProcessMemory;
+use crate::state::maps::Maps;
+use crate::state::own;
+use crate::state::runtime::runtime;
+use crate::state::session_file::ProcessMemory;
+use crate::state::thread::Thread;
+use crate::state::thread_context::ThreadContext;
+use crate::sys::lock::Lock;
 use crate::sys::{self, PAGE};
-use crate::thread::Thread;
-use crate::thread_context::{ThreadContext, own};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -260,7 +261,7 @@ pub fn copy(at: u64, into: &mut [u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::maps::Mapping;
+    use crate::state::maps::Mapping;
     use alloc::vec::Vec;
 
     const CODE: u64 = 0x40_0000;

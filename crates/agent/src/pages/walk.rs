@@ -1,6 +1,6 @@
 //! The pages of a range that have entries in the shadow table, however vast it is.
 
-use super::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow};
+use super::table::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow};
 use core::ops::Range;
 use numalens_translator::PageEntry;
 
@@ -9,7 +9,7 @@ impl Shadow {
     pub(super) fn each(&self, range: Range<u64>, mut gone: impl FnMut(&Self, u64, PageEntry) -> bool) {
         let mut used = self.used.lock();
         self.walk(&mut used, range, |page, entry| gone(self, page, entry));
-        used.retain(|_, chunk| chunk.used > 0 || chunk.leader != 0);
+        used.retain(|_, chunk| chunk.used > 0 || chunk.leader.is_some());
     }
 
     /// Calls `found` for each page of a range that has an entry, by the one who holds the table.

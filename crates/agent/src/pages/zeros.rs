@@ -5,8 +5,8 @@
 //! write finds that it must ask. The kernel writes too, without a word. So a page is looked for again before it writes
 //! what the program reads from a file, and, ever more seldom, when the collector takes the class away.
 
-use super::Shadow;
-use crate::session_file::ProcessMemory;
+use super::table::Shadow;
+use crate::state::session_file::ProcessMemory;
 use crate::sys;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -18,30 +18,28 @@ const PATIENCE: u32 = 4;
 /// Whether any page has ever had it.
 static EVER: AtomicBool = AtomicBool::new(false);
 
-impl Shadow {
-    /// A page was read and is not there; with the table locked.
-    pub(super) fn not_written(&self, memory: &ProcessMemory, record: &PageRecord, page: u64, known: PageEntry) {
-        if record.waited.load(Relaxed) >= PATIENCE {
-            let class = PageEntry::READ_ONLY;
-            memory.header().classes[class as usize].store(exact::READ_ONLY, Release);
-            EVER.store(true, Relaxed);
-            record.class.store(class, Relaxed);
-            self.store(page, PageEntry { class, ..known });
-        }
+/// A page was read and is not there; with the table locked.
+pub(super) fn not_written(shadow: &Shadow, memory: &ProcessMemory, record: &PageRecord, page: u64, known: PageEntry) {
+    if record.waited.load(Relaxed) >= PATIENCE {
+        let class = PageEntry::READ_ONLY;
+        memory.header().classes[class as usize].store(exact::READ_ONLY, Release);
+        EVER.store(true, Relaxed);
+        record.class.store(class, Relaxed);
+        shadow.store(page, PageEntry { class, ..known });
     }
+}
 
-    /// The kernel is about to write the program's memory at `address`: pages there that had not been written are looked
-    /// for at their next reads.
-    pub fn written_by_kernel(&self, address: u64, bytes: u64) {
-        if !EVER.load(Relaxed) {
-            return;
-        }
-        let mut used = self.used.lock();
-        self.walk(&mut used, address..address.saturating_add(bytes).min(sys::USER_END), |page, entry| {
-            if entry.class == PageEntry::READ_ONLY {
-                self.store(page, PageEntry { class: 0, ..entry });
-            }
-            false
-        });
+/// The kernel is about to write the program's memory at `address`: pages there that had not been written are looked
+/// for at their next reads.
+pub fn written_by_kernel(shadow: &Shadow, address: u64, bytes: u64) {
+    if !EVER.load(Relaxed) {
+        return;
     }
+    let mut used = shadow.used.lock();
+    shadow.walk(&mut used, address..address.saturating_add(bytes).min(sys::USER_END), |page, entry| {
+        if entry.class == PageEntry::READ_ONLY {
+            shadow.store(page, PageEntry { class: 0, ..entry });
+        }
+        false
+    });
 }

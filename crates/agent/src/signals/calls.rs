@@ -2,10 +2,12 @@
 //! program has asked for.
 
 use super::held::{HELD_BITS, hold};
-use super::{ALL_BUT_FAULTS, Action, SIGNALS, bit, install};
+use super::kernel::install;
+use super::numbers::{ALL_BUT_FAULTS, bit};
+use super::state::{Action, AlternateStack, DISABLED, DISARM, ON_STACK, SIGNALS};
 use crate::call;
+use crate::state::thread::Thread;
 use crate::sys::{self, raw};
-use crate::thread::{AlternateStack, DISABLED, DISARM, ON_STACK, Thread};
 
 /// The program's rt_sigaction.
 pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u64 {
@@ -17,11 +19,11 @@ pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u6
     if new != 0 && matches!(signal, raw::SIGKILL | raw::SIGSTOP) {
         return invalid;
     }
-    let wanted = match (new != 0).then(|| crate::user::read::<Action>(new)).transpose() {
+    let wanted = match (new != 0).then(|| crate::sys::user::read::<Action>(new)).transpose() {
         Ok(wanted) => wanted,
         Err(error) => return errno(error.0 as u32),
     };
-    let mut table = thread.actions.table.lock();
+    let mut table = thread.signals.actions.table.lock();
     let was = table[signal as usize];
     if let Some(wanted) = wanted {
         let result = install(signal, &wanted);
@@ -31,7 +33,7 @@ pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u6
         table[signal as usize] = wanted;
     }
     drop(table);
-    match (old != 0).then(|| crate::user::write(old, &was)).transpose() {
+    match (old != 0).then(|| crate::sys::user::write(old, &was)).transpose() {
         Ok(_) => 0,
         Err(error) => errno(error.0 as u32),
     }
@@ -42,7 +44,7 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     if size != 8 {
         return errno(linux_raw_sys::errno::EINVAL);
     }
-    let wanted = match (new != 0).then(|| crate::user::read::<u64>(new)).transpose() {
+    let wanted = match (new != 0).then(|| crate::sys::user::read::<u64>(new)).transpose() {
         Ok(wanted) => wanted,
         Err(error) => return errno(error.0 as u32),
     };
@@ -51,7 +53,7 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     let everything = ALL_BUT_FAULTS;
     // SAFETY: masks of our own.
     let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const everything, &raw mut was, 8) };
-    let current = thread.pending.mask().map_or(was, |mask| *mask) | thread.pending.blocked;
+    let current = thread.signals.pending.mask().map_or(was, |mask| *mask) | thread.signals.pending.blocked;
     let changed = match (wanted, how as u32) {
         (None, _) => Some(current),
         (Some(set), raw::SIG_BLOCK) => Some(current | set),
@@ -63,14 +65,14 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
     hold(thread, changed.unwrap_or(current));
     // What waited has come by now, if it may: the handler has changed what `thread` leads to.
     let thread = core::hint::black_box(thread);
-    let kept = thread.pending.mask().is_some();
-    if let Some(mask) = thread.pending.mask() {
+    let kept = thread.signals.pending.mask().is_some();
+    if let Some(mask) = thread.signals.pending.mask() {
         *mask = next;
     }
     let in_force = if kept { everything } else { next };
     // SAFETY: as above.
     let _ = unsafe { call!(__NR_rt_sigprocmask, raw::SIG_SETMASK, &raw const in_force, 0, 8) };
-    let told = match (old != 0).then(|| crate::user::write(old, &current)).transpose() {
+    let told = match (old != 0).then(|| crate::sys::user::write(old, &current)).transpose() {
         Ok(_) => 0,
         Err(error) => errno(error.0 as u32),
     };
@@ -81,10 +83,10 @@ pub fn mask(thread: &mut Thread, how: u64, new: u64, old: u64, size: u64) -> u64
 pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
     // SAFETY: the program's own call.
     let result = unsafe { sys::for_program(raw::__NR_rt_sigpending, [set, size, 0, 0, 0, 0]) };
-    match crate::user::read::<u64>(set) {
-        Ok(known) if result == 0 && thread.pending.held.iter().any(Option::is_some) => {
-            let held = thread.pending.held.iter().flatten().fold(0, |all, held| all | bit(held.signal));
-            crate::user::write(set, &(known | held)).map_or(result, |()| 0)
+    match crate::sys::user::read::<u64>(set) {
+        Ok(known) if result == 0 && thread.signals.pending.held.iter().any(Option::is_some) => {
+            let held = thread.signals.pending.held.iter().flatten().fold(0, |all, held| all | bit(held.signal));
+            crate::sys::user::write(set, &(known | held)).map_or(result, |()| 0)
         }
         _ => result,
     }
@@ -94,10 +96,10 @@ pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
 pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
     const SMALLEST: u64 = 2048;
     let stack = thread.context.register(4);
-    let on_it = thread.alternate.holds(stack);
-    let was = seen(thread.alternate, on_it);
+    let on_it = thread.signals.alternate.holds(stack);
+    let was = seen(thread.signals.alternate, on_it);
     if new != 0 {
-        let wanted: AlternateStack = match crate::user::read(new) {
+        let wanted: AlternateStack = match crate::sys::user::read(new) {
             Ok(wanted) => wanted,
             Err(error) => return errno(error.0 as u32),
         };
@@ -105,15 +107,15 @@ pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
             return errno(linux_raw_sys::errno::EPERM);
         }
         match wanted.flags & !DISARM {
-            DISABLED => thread.alternate = AlternateStack::NONE,
+            DISABLED => thread.signals.alternate = AlternateStack::NONE,
             0 | ON_STACK if wanted.bytes >= SMALLEST => {
-                thread.alternate = AlternateStack { flags: wanted.flags & DISARM, ..wanted };
+                thread.signals.alternate = AlternateStack { flags: wanted.flags & DISARM, ..wanted };
             }
             0 | ON_STACK => return errno(linux_raw_sys::errno::ENOMEM),
             _ => return errno(linux_raw_sys::errno::EINVAL),
         }
     }
-    match (old != 0).then(|| crate::user::write(old, &was)).transpose() {
+    match (old != 0).then(|| crate::sys::user::write(old, &was)).transpose() {
         Ok(_) => 0,
         Err(error) => errno(error.0 as u32),
     }

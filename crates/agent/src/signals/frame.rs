@@ -1,10 +1,11 @@
 //! What the kernel puts on a stack for a handler, and the program finds there: return address, ucontext, siginfo,
 //! vector state.
 
-use crate::thread::AlternateStack;
+use super::state::AlternateStack;
 
 pub(super) const SIGINFO_WORDS: usize = 16;
-pub(super) type SigInfo = [u64; SIGINFO_WORDS];
+/// The kernel's `siginfo`.
+pub type SigInfo = [u64; SIGINFO_WORDS];
 
 /// The kernel's `ucontext`.
 #[repr(C)]
@@ -36,6 +37,11 @@ impl UserContext {
 
     pub(super) fn set_register(&mut self, number: usize, value: u64) {
         self.registers[PLACE[number]] = value;
+    }
+
+    /// Has the thread go on at an address.
+    pub fn set_ip(&mut self, address: u64) {
+        self.registers[R_RIP] = address;
     }
 
     /// Bytes of the vector state that the kernel saved.

@@ -1,9 +1,10 @@
 //! What was counted and has not happened, because a signal came between: it is taken back.
 
 use super::frame::UserContext;
+use crate::code::Code;
 use crate::pages::AccessHandler;
-use crate::runtime::{Code, runtime};
-use crate::thread::Thread;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use numalens_translator::count::{self, Pages, Run};
 use numalens_translator::{SiteId, Unexecuted, Unmade};
 
@@ -42,17 +43,17 @@ pub(super) fn correct(thread: &Thread, unexecuted: &[Unexecuted]) {
 }
 
 /// Takes back what was counted for an instruction that faulted: it will be counted when it succeeds.
-pub(super) fn take_back(thread: &Thread, ucontext: &UserContext, sites: alloc::vec::Vec<u32>) {
+pub(super) fn take_back(thread: &Thread, ucontext: &UserContext, sites: &[SiteId]) {
     let runtime = runtime();
     let mut registers = [0u64; 16];
     for (number, register) in registers.iter_mut().enumerate() {
         *register = ucontext.register(number);
     }
-    for site in sites {
-        let Some(known) = runtime.code.lock().env.site(site) else { continue };
+    for &site in sites {
+        let Some(known) = runtime.code.lock().env.site(site.0) else { continue };
         let Some(address) = known.effective_address(&registers) else { continue };
         let count = 1u64.wrapping_neg();
-        let run = Run { site: SiteId(site), kind: known.kind(), address, size: 0, count, done: false };
+        let run = Run { site, kind: known.kind(), address, size: 0, count, done: false };
         let mut handler = AccessHandler::new(thread, true);
         if let Some(entry) = handler.entry(&run) {
             // SAFETY: the context of this thread, which counted this access before.

@@ -1,7 +1,9 @@
-//! The two variables that bring the preloaded library into programs: hidden from a static one, given to what it executes.
+//! The two variables that bring the preloaded library into programs: hidden from a static one, given to what it
+//! executes.
 //!
-//! The recorder starts the command with `LD_PRELOAD=library[:theirs]` and `NUMALENS_CHANNEL=channel:library`. The library takes both out of its
-//! program's sight and passes them on (`crates/interpose/c/environment.c`). A static program does not load it, so here is its twin:
+//! The recorder starts the command with `LD_PRELOAD=library[:theirs]` and `NUMALENS_CHANNEL=channel:library`. The
+//! library takes both out of its program's sight and passes them on (`crates/interpose/c/environment.c`). A static
+//! program does not load it, so here is its twin:
 //!
 //! ```text
 //!  first stack, from low to high:   arguments, 0, [variable, variable, ..., 0], [type, value, ..., 0, 0]
@@ -10,7 +12,7 @@
 
 use crate::call;
 use crate::sys::raw;
-use crate::user;
+use crate::sys::user;
 use alloc::ffi::CString;
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -49,7 +51,8 @@ pub struct Passed {
 }
 
 impl Environment {
-    /// Hides the variables of a program that has not begun, whose first stack pointer is `stack`. None: they are not there, or their library is not.
+    /// Hides the variables of a program that has not begun, whose first stack pointer is `stack`. None: they are not
+    /// there, or their library is not.
     pub fn take(stack: u64) -> Option<Self> {
         let arguments: u64 = user::read(stack).ok()?;
         let start = stack.checked_add(arguments.checked_add(2)?.checked_mul(8)?)?;
@@ -110,8 +113,8 @@ impl Environment {
         }
     }
 
-    /// The variables at `from`, an array that ends with 0, with the two. None: they cannot be read, which the kernel will say; or the library
-    /// is gone or another user's, and then the program's loader would complain.
+    /// The variables at `from`, an array that ends with 0, with the two. None: they cannot be read, which the kernel
+    /// will say; or the library is gone or another user's, and then the program's loader would complain.
     pub fn pass(&self, from: u64) -> Option<Passed> {
         // SAFETY: no arguments.
         let user = unsafe { call!(__NR_geteuid) }.ok()? as u32;

@@ -34,7 +34,8 @@ impl Drop for Mapped {
     }
 }
 
-/// Whether an executable is complete in itself. Not so: one that names a loader, and a loader that is executed like a program.
+/// Whether an executable is complete in itself. Not so: one that names a loader, and a loader that is executed like a
+/// program.
 pub fn is_static<'a>(data: impl ReadRef<'a>) -> bool {
     static_program(data).unwrap_or(false)
 }

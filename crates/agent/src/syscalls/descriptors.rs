@@ -1,12 +1,19 @@
 //! The session file's descriptor is open in the program, and the program must not know.
 
-use super::Verdict;
+use super::call::{Call, Verdict, errno};
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
 use crate::sys::{self, raw};
 
-const EBADF: u64 = (linux_raw_sys::errno::EBADF as i64).wrapping_neg() as u64;
+const EBADF: u64 = errno(linux_raw_sys::errno::EBADF);
+
+/// A call that names descriptors.
+pub fn guard(_: &mut Thread, call: &Call) -> Option<Verdict> {
+    Some(examine(runtime().session.descriptor, call.number, call.arguments))
+}
 
 /// Looks at a call that names descriptors, of which `ours` must stay what it is.
-pub fn examine(ours: i32, number: u32, arguments: [u64; 6]) -> Verdict {
+fn examine(ours: i32, number: u32, arguments: [u64; 6]) -> Verdict {
     let [first, second, third, ..] = arguments;
     let ours = ours as u64;
     match number {

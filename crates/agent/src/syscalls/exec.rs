@@ -15,16 +15,16 @@
 //! one's id in the exec, and the helper waits for any that it watches. Whoever ends the thread before the exec is not
 //! waited for: the helper has the files of the process open.
 
-use super::tasks::reconcile;
-use super::{Verdict, errno};
+use super::call::{Call, ENOMEM, Verdict};
 use crate::inject::{self, Plan};
-use crate::lock::Lock;
+use crate::pages::reconcile_all;
 use crate::program::{self, Prospect};
-use crate::runtime::{self, runtime};
-use crate::static_program::environment::Passed;
+use crate::state::own;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::thread::Thread;
+use crate::static_program::{self, environment::Passed};
+use crate::sys::lock::Lock;
 use crate::sys::{self, Errno, PAGE, raw};
-use crate::thread::Thread;
-use crate::thread_context::own;
 use crate::{call, entry, placement, signals};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -113,61 +113,48 @@ pub fn forget() {
     }
 }
 
-/// The program's execve or execveat.
-pub fn execute(
-    thread: &mut Thread,
-    ip: u64,
+/// The program's execve.
+pub fn execve(thread: &mut Thread, call: &Call) -> Option<Verdict> {
+    let file = File { folder: raw::AT_FDCWD, path: call.arguments[0], flags: 0 };
+    execute(thread, call, &file, 2)
+}
+
+/// The program's execveat.
+pub fn execveat(thread: &mut Thread, call: &Call) -> Option<Verdict> {
+    let [folder, path, _, _, flags, _] = call.arguments;
+    execute(thread, call, &File { folder: folder as i32, path, flags: flags as u32 }, 3)
+}
+
+/// The file that is to be executed, as the program names it.
+struct File {
     folder: i32,
     path: u64,
     flags: u32,
-    number: u32,
-    mut arguments: [u64; 6],
-) -> Verdict {
+}
+
+/// Executes a file; the variables for it are the argument at `variables`. None: nobody will see it, and the call is
+/// made in the cache.
+fn execute(thread: &mut Thread, call: &Call, file: &File, variables: usize) -> Option<Verdict> {
     let runtime = runtime();
-    let memory = runtime.process();
-    let header = runtime.session.header();
     if thread.context.get(own::PENDING) != 0 {
-        return Verdict::Continue(runtime::enter(thread, ip));
+        return Some(Verdict::Resume(call.ip));
     }
-    // What the command itself executes goes on being the command.
-    if header.follow.load(Relaxed) == 0 && sys::process_id() != header.command_pid.load(Relaxed) {
-        if thread.borrows {
-            memory.log(log::LEFT_OUT, &[u64::from(thread.tid)], &[]);
-        }
-        super::limits::hand_over(runtime);
-        return Verdict::Execute;
+    if !will_be_seen(thread, file) {
+        return None;
     }
-    // SAFETY: the program's own pointer; the kernel checks it.
-    match unsafe { program::prospect(folder, path as *const u8, flags) } {
-        Prospect::Observable => {}
-        Prospect::NoProgram => return Verdict::Execute,
-        Prospect::Unobservable(obstacle) => {
-            unobserved(thread, format_args!("{obstacle}"));
-            return Verdict::Execute;
-        }
-    }
-    let plan = Plan {
-        descriptor: runtime.session.descriptor,
-        image_offset: exact::IMAGE_OFFSET,
-        image_bytes: header.image_bytes.load(Relaxed),
-        image_entry: header.image_entry.load(Relaxed),
-        vdso_syscall: header.vdso_syscall.load(Relaxed).checked_sub(1),
-        parent: memory.extent.0,
-        caller: thread.first.0,
-        or_kill: false,
-    };
     let Ok(desk) = Desk::take() else {
-        return Verdict::Done(errno(linux_raw_sys::errno::ENOMEM));
+        return Some(Verdict::Done(ENOMEM));
     };
-    let variables = &mut arguments[if number == raw::__NR_execveat { 3 } else { 2 }];
-    desk.passed = runtime.static_program.as_ref().and_then(|program| program.environment.pass(*variables));
+    let mut arguments = call.arguments;
+    let variables = &mut arguments[variables];
+    desk.passed = static_program::get().and_then(|program| program.environment.pass(*variables));
     if let Some(passed) = &desk.passed {
         *variables = passed.array();
     }
     let errand = Errand {
         tid: sys::thread_id() as i32,
         process: sys::process_id(),
-        plan,
+        plan: plan(runtime, thread),
         stack: desk.stack,
         in_use: desk.in_use.as_ptr() as u64,
         state: AtomicI32::new(STARTING),
@@ -183,10 +170,60 @@ pub fn execute(
         if errand.helper.load(Acquire) == 0 {
             desk.in_use.store(0, Release);
         }
-        return Verdict::Execute;
+        return None;
     }
+    leave(runtime, thread);
+    // SAFETY: the program's own call; it returns only when it failed.
+    let result = unsafe { Call { arguments, ..*call }.make() };
+    come_back(runtime, thread);
+    // SAFETY: a process of ours that waits for us; it never returns to its stack.
+    let _ = unsafe { call!(__NR_kill, errand.helper.load(Relaxed), raw::SIGKILL) };
+    Some(Verdict::Done(result))
+}
+
+/// Whether the agent will be in the program that a file is.
+fn will_be_seen(thread: &Thread, file: &File) -> bool {
+    let runtime = runtime();
+    let header = runtime.session.header();
+    // What the command itself executes goes on being the command.
+    if header.follow.load(Relaxed) == 0 && sys::process_id() != header.command_pid.load(Relaxed) {
+        if thread.borrows {
+            runtime.process().log(log::LEFT_OUT, &[u64::from(thread.tid)], &[]);
+        }
+        super::limits::hand_over(runtime);
+        return false;
+    }
+    // SAFETY: the program's own pointer; the kernel checks it.
+    match unsafe { program::prospect(file.folder, file.path as *const u8, file.flags) } {
+        Prospect::Observable => true,
+        Prospect::NoProgram => false,
+        Prospect::Unobservable(obstacle) => {
+            unobserved(thread, format_args!("{obstacle}"));
+            false
+        }
+    }
+}
+
+/// How the next program is entered.
+fn plan(runtime: &Runtime, thread: &Thread) -> Plan {
+    let header = runtime.session.header();
+    Plan {
+        descriptor: runtime.session.descriptor,
+        image_offset: exact::IMAGE_OFFSET,
+        image_bytes: header.image_bytes.load(Relaxed),
+        image_entry: header.image_entry.load(Relaxed),
+        vdso_syscall: header.vdso_syscall.load(Relaxed).checked_sub(1),
+        parent: runtime.process().extent.0,
+        caller: thread.first.0,
+        or_kill: false,
+    }
+}
+
+/// The program is about to be replaced: says so to the collector.
+fn leave(runtime: &Runtime, thread: &mut Thread) {
+    let memory = runtime.process();
     if !thread.borrows {
-        reconcile(thread);
+        reconcile_all(thread);
     }
     let (process, own_thread) = (runtime.session.entry(memory.extent), runtime.session.entry(thread.first));
     let now = sys::now_ns();
@@ -200,7 +237,6 @@ pub fn execute(
     own_thread.end_ns.store(now, Release);
     // What is executed inherits the mask.
     signals::block_held(thread, true);
-    let table = runtime.shadow.base();
     if !thread.borrows {
         // The collector knows this process by its id, which the program that follows will have.
         let since = sys::now_ns();
@@ -209,11 +245,15 @@ pub fn execute(
             sys::now_ns().saturating_sub(since) < PATIENCE_NS
         });
     }
-    // SAFETY: the program's own call; it returns only when it failed.
-    let result = unsafe { sys::for_program(number, arguments) };
+}
+
+/// The exec has failed: takes [`leave`] back.
+fn come_back(runtime: &Runtime, thread: &mut Thread) {
+    let memory = runtime.process();
+    let (process, own_thread) = (runtime.session.entry(memory.extent), runtime.session.entry(thread.first));
     signals::block_held(thread, false);
     if !thread.borrows {
-        memory.header().shadow.store(table, Release);
+        memory.header().shadow.store(runtime.shadow.base(), Release);
     }
     placement::end_seats(&runtime.session, thread, end::NONE);
     own_thread.end_ns.store(0, Release);
@@ -222,9 +262,6 @@ pub fn execute(
         process.end_ns.store(0, Relaxed);
         process.end.store(end::NONE, Release);
     }
-    // SAFETY: a process of ours that waits for us; it never returns to its stack.
-    let _ = unsafe { call!(__NR_kill, errand.helper.load(Relaxed), raw::SIGKILL) };
-    Verdict::Done(result)
 }
 
 /// Says that what this process is about to execute will not be seen.

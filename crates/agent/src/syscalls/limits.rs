@@ -1,18 +1,40 @@
 //! The program's limit of address space.
 //!
-//! The agent's tables are vast and almost empty, so the kernel's limit is lifted, and what the program believes to be in force
-//! is kept here and enforced by the agent: it knows every mapping of the program's. Children inherit it with the process's header.
+//! The agent's tables are vast and almost empty, so the kernel's limit is lifted, and what the program believes to be
+//! in force is kept here and enforced by the agent: it knows every mapping of the program's. Children inherit it with
+//! the process's header.
 
-use super::EFAULT;
+use super::call::{Call, EFAULT, EINVAL, Verdict, errno};
 use crate::call;
-use crate::runtime::Runtime;
-use crate::user;
+use crate::state::runtime::{Runtime, runtime};
+use crate::state::thread::Thread;
+use crate::sys;
+use crate::sys::user;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// `RLIMIT_AS`.
 pub const ADDRESS_SPACE: u64 = 9;
 const INFINITY: u64 = u64::MAX;
-const EPERM: u64 = (linux_raw_sys::errno::EPERM as i64).wrapping_neg() as u64;
+const EPERM: u64 = errno(linux_raw_sys::errno::EPERM);
+
+/// The program's getrlimit.
+pub fn get(_: &mut Thread, call: &Call) -> Option<Verdict> {
+    let [limit, old, ..] = call.arguments;
+    (limit == ADDRESS_SPACE).then(|| Verdict::Done(exchange(runtime(), 0, old)))
+}
+
+/// The program's setrlimit.
+pub fn set(_: &mut Thread, call: &Call) -> Option<Verdict> {
+    let [limit, new, ..] = call.arguments;
+    (limit == ADDRESS_SPACE).then(|| Verdict::Done(exchange(runtime(), new, 0)))
+}
+
+/// The program's prlimit, of itself.
+pub fn get_and_set(_: &mut Thread, call: &Call) -> Option<Verdict> {
+    let [pid, limit, new, old, ..] = call.arguments;
+    let is_own = pid as u32 == 0 || pid as u32 == sys::process_id();
+    (limit == ADDRESS_SPACE && is_own).then(|| Verdict::Done(exchange(runtime(), new, old)))
+}
 
 /// getrlimit, setrlimit and prlimit of the process itself, of [`ADDRESS_SPACE`]. Returns the call's result.
 pub fn exchange(runtime: &Runtime, new: u64, old: u64) -> u64 {
@@ -21,9 +43,9 @@ pub fn exchange(runtime: &Runtime, new: u64, old: u64) -> u64 {
     if new != 0 {
         let Ok([soft, hard]) = user::read::<[u64; 2]>(new) else { return EFAULT };
         if soft > hard {
-            return super::EINVAL;
+            return EINVAL;
         }
-        if hard > was[1] && !crate::sys::is_root() {
+        if hard > was[1] && !sys::is_root() {
             return EPERM;
         }
         limit[0].store(soft, Relaxed);

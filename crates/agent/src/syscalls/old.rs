@@ -6,73 +6,18 @@
 //! the program with a message: handlers of signals, which the kernel would begin in 32-bit code, and the return from
 //! them; and threads with a segment of their own for thread-local data.
 
-use super::{Call, EFAULT, EINVAL, Gate, LEAST_CODE, Verdict, errno, examine_call, limits, memory, seccomp};
-use crate::runtime::{give_up, runtime};
-use crate::signals::{self, Action};
+use super::call::{Call, EFAULT, EINVAL, Gate, LEAST_CODE, Verdict, errno};
+use super::memory::segment::{ATTACH_BY_OLD_RULES, DETACH_BY_OLD_RULES};
+use super::{examine_call, limits, memory, seccomp, table};
+use crate::pages;
+use crate::signals::{self, Action, AlternateStack};
+use crate::state::failure::give_up;
+use crate::state::runtime::runtime;
+use crate::state::thread::Thread;
+use crate::sys::user;
 use crate::sys::{self, PAGE, raw};
-use crate::thread::{AlternateStack, Thread};
-use crate::user;
 use alloc::vec::Vec;
 
-/// The calls that are looked at, by their numbers here, which have the arguments of the call of that number by
-/// `syscall`.
-const SAME: &[(u32, u32)] = &[
-    (1, raw::__NR_exit),
-    (2, raw::__NR_fork),
-    (3, raw::__NR_read),
-    (5, raw::__NR_open),
-    (6, raw::__NR_close),
-    (12, raw::__NR_chdir),
-    (33, raw::__NR_access),
-    (45, raw::__NR_brk),
-    (55, raw::__NR_fcntl),
-    (63, raw::__NR_dup2),
-    (85, raw::__NR_readlink),
-    (91, raw::__NR_munmap),
-    (125, raw::__NR_mprotect),
-    (133, raw::__NR_fchdir),
-    (152, raw::__NR_mlockall),
-    (153, raw::__NR_munlockall),
-    (163, raw::__NR_mremap),
-    (172, raw::__NR_prctl),
-    (175, raw::__NR_rt_sigprocmask),
-    (176, raw::__NR_rt_sigpending),
-    (180, raw::__NR_pread64),
-    (183, raw::__NR_getcwd),
-    (190, raw::__NR_vfork),
-    (MMAP2, raw::__NR_mmap),
-    (219, raw::__NR_madvise),
-    (221, raw::__NR_fcntl),
-    (229, raw::__NR_getxattr),
-    (230, raw::__NR_lgetxattr),
-    (232, raw::__NR_listxattr),
-    (233, raw::__NR_llistxattr),
-    (241, raw::__NR_sched_setaffinity),
-    (242, raw::__NR_sched_getaffinity),
-    (252, raw::__NR_exit_group),
-    (274, raw::__NR_mbind),
-    (275, raw::__NR_get_mempolicy),
-    (276, raw::__NR_set_mempolicy),
-    (294, raw::__NR_migrate_pages),
-    (295, raw::__NR_openat),
-    (305, raw::__NR_readlinkat),
-    (307, raw::__NR_faccessat),
-    (318, raw::__NR_getcpu),
-    (330, raw::__NR_dup3),
-    (340, raw::__NR_prlimit64),
-    (354, raw::__NR_seccomp),
-    (371, raw::__NR_recvfrom),
-    (380, raw::__NR_pkey_mprotect),
-    (383, raw::__NR_statx),
-    (386, raw::__NR_rseq),
-    (SHMAT, raw::__NR_shmat),
-    (SHMDT, raw::__NR_shmdt),
-];
-/// From here on numbers are the same for all.
-const COMMON: u32 = 424;
-const MMAP2: u32 = 192;
-const SHMAT: u32 = 397;
-const SHMDT: u32 = 398;
 const ARCH_SET_CPUID: u64 = 0x1012;
 /// Most strings of an exec, and pages of `move_pages`.
 const MOST: usize = 1 << 20;
@@ -82,37 +27,22 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
     let context = thread.context;
     let old = context.register(0) as u32;
     let arguments = [3, 1, 2, 6, 7, 5].map(|register| context.register(register) & 0xffff_ffff);
-    let strictly = match old {
-        1 => raw::__NR_exit,
-        3 => raw::__NR_read,
-        4 => raw::__NR_write,
-        _ => u32::MAX,
-    };
-    if seccomp::forbids(thread.tid, strictly) {
+    let row = table::old_row(old);
+    if !row.strict && seccomp::is_strict(thread.tid) {
         signals::kill_process();
     }
     if let Some(answer) = seccomp::judged_by_old_rules() {
         return Verdict::Done(answer);
     }
-    let call = Call { ip, next, number: u32::MAX, arguments, gate: Gate::Syscall };
+    let call = Call { ip, next, number: row.number, arguments, gate: Gate::Syscall };
     if let Some(verdict) = in_another_shape(thread, old, &call) {
         return verdict;
     }
-    let same = SAME.iter().find(|(number, _)| *number == old).map(|&(_, number)| number);
-    let number = if old >= COMMON { old } else { same.unwrap_or(u32::MAX) };
     let mut arguments = arguments;
-    if old == MMAP2 {
+    if old == Gate::MMAP2 {
         arguments[5] *= PAGE;
     }
-    examine_call(thread, &Call { number, arguments, gate: Gate::Old(old), ..call })
-}
-
-/// Arguments of a call by `syscall` as they are told here.
-pub fn as_there(old: u32, mut arguments: [u64; 6]) -> [u64; 6] {
-    if old == MMAP2 {
-        arguments[5] /= PAGE;
-    }
-    arguments
+    examine_call(thread, &Call { arguments, gate: Gate::Old(old), ..call })
 }
 
 /// Calls whose arguments or structures have another shape here; `call` has them as they are. None: those of all others
@@ -168,13 +98,13 @@ fn of_memory(thread: &mut Thread, old: u32, call: &Call) -> Option<Verdict> {
             if !arguments[5].is_multiple_of(PAGE) {
                 return Some(Verdict::Done(EINVAL));
             }
-            let gate = Gate::Old(MMAP2);
+            let gate = Gate::Old(Gate::MMAP2);
             Some(examine_call(thread, &Call { number: raw::__NR_mmap, arguments, gate, ..*call }))
         }
         117 => shared_memory(thread, call),
         145 | 333 | 378 => {
             let pieces = (0..c.min(user::MOST_PIECES)).map_while(|piece| halves::<2>(b + 8 * piece).ok());
-            pieces.for_each(|[address, bytes]| runtime().shadow.written_by_kernel(address, bytes));
+            pieces.for_each(|[address, bytes]| pages::written_by_kernel(&runtime().shadow, address, bytes));
             Some(Verdict::Execute)
         }
         181 => {
@@ -258,8 +188,8 @@ fn shared_memory(thread: &mut Thread, call: &Call) -> Option<Verdict> {
     const DETACH: u64 = 22;
     let [what, id, flags, to, at, _] = call.arguments;
     let (number, old, arguments) = match what {
-        ATTACH => (raw::__NR_shmat, SHMAT, [id, at, flags, 0, 0, 0]),
-        DETACH => (raw::__NR_shmdt, SHMDT, [at, 0, 0, 0, 0, 0]),
+        ATTACH => (raw::__NR_shmat, ATTACH_BY_OLD_RULES, [id, at, flags, 0, 0, 0]),
+        DETACH => (raw::__NR_shmdt, DETACH_BY_OLD_RULES, [at, 0, 0, 0, 0, 0]),
         _ => return None,
     };
     let verdict = examine_call(thread, &Call { number, arguments, gate: Gate::Old(old), ..*call });
@@ -382,14 +312,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_in_order_and_structures_of_32_bits_arrive() {
-        assert!(SAME.is_sorted_by_key(|&(old, _)| old), "each is there once, and can be found");
+    fn structures_of_32_bits_arrive() {
         let words = [1u32, 0xffff_fff0, 3, 0];
         let at = words.as_ptr() as u64;
         assert_eq!(halves::<3>(at), Ok([1, 0xffff_fff0, 3]));
         assert_eq!(pointers(at), Ok(Some(alloc::vec![1, 0xffff_fff0, 3, 0])));
         assert_eq!((pointers(0), pointers(8).is_err()), (Ok(None), true));
-        assert_eq!(as_there(MMAP2, [0, 0, 0, 0, 0, 3 * PAGE]), [0, 0, 0, 0, 0, 3]);
         let mut to = [0u32; 2];
         assert_eq!(put(to.as_mut_ptr() as u64, [7, 1 << 32 | 9]), 0);
         assert_eq!(core::hint::black_box(to), [7, 9]);

@@ -1,10 +1,10 @@
 //! Filters that the program puts on its own system calls.
 //!
-//! Problem: a filter names what the program may ask of the kernel, and kills for anything else. The agent in the same process
-//! asks for more: memory, clocks, where a page is.
+//! Problem: a filter names what the program may ask of the kernel, and kills for anything else. The agent in the same
+//! process asks for more: memory, clocks, where a page is.
 //!
-//! Mechanism: a filter sees the address of the instruction that makes the call. Every filter that the program installs gets a
-//! head that lets calls from the agent's image pass, all but those that the agent makes in the program's name
+//! Mechanism: a filter sees the address of the instruction that makes the call. Every filter that the program installs
+//! gets a head that lets calls from the agent's image pass, all but those that the agent makes in the program's name
 //! ([`sys::for_program`]); the program's own are made in the code cache, and judged as ever:
 //!
 //! ```text
@@ -13,13 +13,13 @@
 //!   allow
 //! ```
 //! Filters survive an exec, so the next program's agent is mapped at the same address ([`crate::inject`]).
-//! Calls that the agent answers itself (signal actions, masks) are put to the filter first, with an argument that the kernel
-//! refuses. Strict mode, which knows four calls, is kept by the agent alone.
+//! Calls that the agent answers itself (signal actions, masks) are put to the filter first, with an argument that the
+//! kernel refuses. Strict mode, which knows four calls, is kept by the agent alone.
 
-use super::{EFAULT, EINVAL};
-use crate::runtime::runtime;
-use crate::sys::{self, Errno, raw};
-use crate::user;
+use super::call::{EFAULT, EINVAL, errno};
+use crate::state::runtime::runtime;
+use crate::sys::user;
+use crate::sys::{self, Errno};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use core::sync::atomic::{AtomicBool, AtomicU64};
@@ -55,8 +55,8 @@ const fn instruction(code: u64, if_true: u64, if_false: u64, constant: u64) -> u
     code | if_true << 16 | if_false << 24 | constant << 32
 }
 
-/// The program installs the filter that `program` leads to: `make` makes the call with the address of the longer one. Returns
-/// the kernel's word.
+/// The program installs the filter that `program` leads to: `make` makes the call with the address of the longer one.
+/// Returns the kernel's word.
 pub fn install(program: u64, make: impl FnOnce(u64) -> u64) -> u64 {
     let Ok([length, at]) = user::read::<[u64; 2]>(program) else { return EFAULT };
     let length = length & 0xffff;
@@ -68,7 +68,7 @@ pub fn install(program: u64, make: impl FnOnce(u64) -> u64) -> u64 {
     for number in 0..length {
         match user::read::<u64>(at + number * 8) {
             Ok(word) => instructions.push(word),
-            Err(Errno(error)) => return super::errno(error as u32),
+            Err(Errno(error)) => return errno(error as u32),
         }
     }
     let longer = Program { length: instructions.len() as u64, instructions: instructions.as_ptr() };
@@ -132,8 +132,7 @@ pub fn restrict() -> u64 {
     0
 }
 
-/// Whether strict mode forbids a call to a thread.
-pub fn forbids(tid: u32, number: u32) -> bool {
-    let allowed = [raw::__NR_read, raw::__NR_write, raw::__NR_exit, raw::__NR_rt_sigreturn];
-    STRICT_THREAD.load(Relaxed) == u64::from(tid) && !allowed.contains(&number)
+/// Whether a thread is in strict mode.
+pub fn is_strict(tid: u32) -> bool {
+    STRICT_THREAD.load(Relaxed) == u64::from(tid)
 }

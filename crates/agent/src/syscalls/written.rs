@@ -1,12 +1,11 @@
-//! Which memory of the caller's a system call has the kernel write, or bring in: one table.
+//! Which memory of the caller's a system call has the kernel write, or bring in: a part of its row in the
+//! [`super::table`].
 //!
 //! Calls that write a few words where the caller has just been (`stat`, `clock_gettime`, a futex) are left out: the
 //! page is there.
 
-use super::memory;
-use crate::runtime::runtime;
+use crate::sys::user;
 use crate::sys::{self, raw};
-use crate::user;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicBool;
@@ -63,86 +62,147 @@ fn range(address: u64, bytes: u64) -> Range<u64> {
     address.min(end)..end
 }
 
-/// Whether the program has ever locked memory.
-static LOCKS: AtomicBool = AtomicBool::new(false);
+/// Bytes at an address, as a call's only range.
+fn one(by: u32, address: u64, bytes: u64, amount: Amount) -> Option<Written> {
+    Some(Written { by, ranges: Ranges::One(range(address, bytes)), amount })
+}
 
-fn locks(number: u32, flags: u64) -> bool {
-    match number {
-        raw::__NR_mlock | raw::__NR_mlock2 | raw::__NR_mlockall => true,
-        raw::__NR_mmap => flags as u32 & raw::MAP_LOCKED != 0,
-        _ => false,
+/// Pieces of memory: address and bytes of each.
+fn many(by: u32, pieces: impl IntoIterator<Item = [u64; 2]>, amount: Amount) -> Option<Written> {
+    let ranges = pieces.into_iter().map(|[address, bytes]| range(address, bytes)).collect();
+    Some(Written { by, ranges: Ranges::Many(ranges), amount })
+}
+
+/// Which memory of the caller's a call has the kernel write, or bring in.
+pub enum Writes {
+    /// None to speak of.
+    Nothing,
+    /// A buffer: the places of its address and bytes among the arguments.
+    Buffer {
+        /// One of [`by`].
+        by: u32,
+        /// Of the address.
+        at: usize,
+        /// Of the bytes.
+        bytes: usize,
+    },
+    /// A vector of buffers (`struct iovec`): the places of its address and length.
+    Vector {
+        /// One of [`by`].
+        by: u32,
+        /// Of the address.
+        list: usize,
+        /// Of the length.
+        count: usize,
+    },
+    /// What this finds.
+    Other(fn([u64; 6]) -> Option<Written>),
+}
+
+impl Writes {
+    /// What the program's call writes.
+    pub fn of(&self, arguments: [u64; 6]) -> Option<Written> {
+        match *self {
+            Writes::Nothing => None,
+            Writes::Buffer { by, at, bytes } => one(by, arguments[at], arguments[bytes], Amount::Result),
+            Writes::Vector { by, list, count } => {
+                many(by, user::pieces(arguments[list], arguments[count]), Amount::Result)
+            }
+            Writes::Other(find) => find(arguments),
+        }
+    }
+
+    /// Says where the pieces of memory begin that are not arguments themselves.
+    pub fn each_piece(&self, arguments: [u64; 6], mut say: impl FnMut(u64)) {
+        match *self {
+            Writes::Nothing | Writes::Buffer { .. } => {}
+            Writes::Vector { list, count, .. } => {
+                user::pieces(arguments[list], arguments[count]).into_iter().for_each(|[base, _]| say(base));
+            }
+            Writes::Other(find) => {
+                let written = find(arguments);
+                written.iter().flat_map(|written| written.ranges.all()).for_each(|range| say(range.start));
+            }
+        }
     }
 }
 
-/// What the program's call writes; none for the many that write nothing to speak of.
-pub fn written(number: u32, arguments: [u64; 6]) -> Option<Written> {
-    const MLOCK_ONFAULT: u64 = 1;
-    let [a, b, c, d, ..] = arguments;
-    let one = |by, address, bytes, amount| Some(Written { by, ranges: Ranges::One(range(address, bytes)), amount });
-    let many = |by, list, count, amount| {
-        let ranges = user::pieces(list, count).into_iter().map(|[address, bytes]| range(address, bytes)).collect();
-        Some(Written { by, ranges: Ranges::Many(ranges), amount })
-    };
-    if locks(number, d) {
+/// Whether the program has ever locked memory.
+static LOCKS: AtomicBool = AtomicBool::new(false);
+/// Memory that is brought in as by writes, where it can be written.
+const POPULATED: Amount = Amount::Populated { writes: true };
+
+/// Whether the program has ever locked memory: then what is locked stays so as it grows.
+pub fn has_locked() -> bool {
+    LOCKS.load(Relaxed)
+}
+
+/// Of mmap before it is made: nothing, but it may lock.
+pub fn of_mmap([_, _, _, flags, ..]: [u64; 6]) -> Option<Written> {
+    if flags as u32 & raw::MAP_LOCKED != 0 {
         LOCKS.store(true, Relaxed);
     }
-    let populated = Amount::Populated { writes: true };
-    match number {
-        raw::__NR_read => one(by::READ, b, c, Amount::Result),
-        raw::__NR_pread64 => one(by::PREAD, b, c, Amount::Result),
-        raw::__NR_recvfrom => one(by::RECEIVE, b, c, Amount::Result),
-        raw::__NR_getrandom => one(by::RANDOM, a, b, Amount::Result),
-        raw::__NR_getdents | raw::__NR_getdents64 => one(by::DIRECTORY, b, c, Amount::Result),
-        raw::__NR_readv => many(by::READV, b, c, Amount::Result),
-        raw::__NR_preadv | raw::__NR_preadv2 => many(by::PREADV, b, c, Amount::Result),
-        raw::__NR_process_vm_readv => many(by::PROCESS_READ, b, c, Amount::Result),
-        raw::__NR_process_vm_writev if a as u32 == sys::process_id() => {
-            many(by::PROCESS_WRITE, d, arguments[4], Amount::Result)
-        }
-        raw::__NR_recvmsg => {
-            let ranges = message(b)?.into_iter().map(|[address, bytes]| range(address, bytes)).collect();
-            Some(Written { by: by::RECEIVE, ranges: Ranges::Many(ranges), amount: Amount::Result })
-        }
-        raw::__NR_recvmmsg => {
-            let heads = (0..c.min(MOST_MESSAGES)).map_while(|number| message(b.wrapping_add(number * MESSAGE_BYTES)));
-            let ranges = heads.flatten().map(|[address, bytes]| range(address, bytes)).collect();
-            Some(Written { by: by::RECEIVE, ranges: Ranges::Many(ranges), amount: Amount::Unknown })
-        }
-        raw::__NR_mlock => one(by::LOCK, a & !(sys::PAGE - 1), b + a % sys::PAGE, populated),
-        raw::__NR_mlock2 if c & MLOCK_ONFAULT == 0 => one(by::LOCK, a & !(sys::PAGE - 1), b + a % sys::PAGE, populated),
-        // The structure begins with where to, where from, how much.
-        raw::__NR_ioctl if b == UFFDIO_COPY => {
-            let [to, _, bytes] = user::read::<[u64; 3]>(c).ok()?;
-            one(OTHER, to, bytes, Amount::Unknown)
-        }
-        raw::__NR_mlockall => one(by::LOCK, 0, sys::USER_END, populated),
-        raw::__NR_madvise if c as u32 == raw::MADV_POPULATE_READ => {
-            one(by::ADVICE, a, b, Amount::Populated { writes: false })
-        }
-        raw::__NR_madvise if c as u32 == raw::MADV_POPULATE_WRITE => one(by::ADVICE, a, b, populated),
+    None
+}
+
+/// Of mlock.
+pub fn of_mlock([address, bytes, ..]: [u64; 6]) -> Option<Written> {
+    LOCKS.store(true, Relaxed);
+    one(by::LOCK, address & !(sys::PAGE - 1), bytes + address % sys::PAGE, POPULATED)
+}
+
+/// Of mlock2.
+pub fn of_mlock2(arguments: [u64; 6]) -> Option<Written> {
+    const MLOCK_ONFAULT: u64 = 1;
+    let written = of_mlock(arguments);
+    written.filter(|_| arguments[2] & MLOCK_ONFAULT == 0)
+}
+
+/// Of mlockall.
+pub fn of_mlockall(_: [u64; 6]) -> Option<Written> {
+    LOCKS.store(true, Relaxed);
+    one(by::LOCK, 0, sys::USER_END, POPULATED)
+}
+
+/// Of madvise.
+pub fn of_madvise([address, bytes, advice, ..]: [u64; 6]) -> Option<Written> {
+    match advice as u32 {
+        raw::MADV_POPULATE_READ => one(by::ADVICE, address, bytes, Amount::Populated { writes: false }),
+        raw::MADV_POPULATE_WRITE => one(by::ADVICE, address, bytes, POPULATED),
         _ => None,
     }
 }
 
-/// What a call that has changed the map has brought in with it.
-pub fn brought_in(number: u32, arguments: [u64; 6], result: u64, heap_end: u64) -> Option<Written> {
-    let [_, bytes, new_bytes, flags, ..] = arguments;
-    if sys::check(result).is_err() {
+/// Of process_vm_writev into the process itself.
+pub fn of_process_vm_writev([pid, _, _, list, count, _]: [u64; 6]) -> Option<Written> {
+    let is_own = pid as u32 == sys::process_id();
+    is_own.then(|| many(by::PROCESS_WRITE, user::pieces(list, count), Amount::Result)).flatten()
+}
+
+/// Of recvmsg.
+pub fn of_recvmsg([_, head, ..]: [u64; 6]) -> Option<Written> {
+    many(by::RECEIVE, message(head)?, Amount::Result)
+}
+
+/// Of recvmmsg.
+pub fn of_recvmmsg([_, heads, count, ..]: [u64; 6]) -> Option<Written> {
+    let messages = 0..count.min(MOST_MESSAGES);
+    let messages = messages.map_while(|number| message(heads.wrapping_add(number * MESSAGE_BYTES)));
+    many(by::RECEIVE, messages.flatten(), Amount::Unknown)
+}
+
+/// Of ioctl on a descriptor of userfaultfd: the structure begins with where to, where from, how much.
+pub fn of_ioctl([_, request, structure, ..]: [u64; 6]) -> Option<Written> {
+    if request != UFFDIO_COPY {
         return None;
     }
-    let all_locked = memory::locks_new(runtime());
-    let (by, new) = match number {
-        raw::__NR_mmap if all_locked || flags as u32 & (raw::MAP_POPULATE | raw::MAP_LOCKED) != 0 => {
-            (by::MAP, range(result, bytes))
-        }
-        raw::__NR_brk if all_locked && heap_end != 0 && result > heap_end => (by::MAP, heap_end..result),
-        // What is locked stays locked as it grows.
-        raw::__NR_mremap if new_bytes > bytes && LOCKS.load(Relaxed) => {
-            (by::MAP, range(result.saturating_add(bytes), new_bytes - bytes))
-        }
-        _ => return None,
-    };
-    Some(Written { by, ranges: Ranges::One(new), amount: Amount::Populated { writes: true } })
+    let [to, _, bytes] = user::read::<[u64; 3]>(structure).ok()?;
+    one(OTHER, to, bytes, Amount::Unknown)
+}
+
+/// Of a call that has changed the map and brought new memory in with it.
+pub fn brought_in(address: u64, bytes: u64) -> Option<Written> {
+    one(by::MAP, address, bytes, POPULATED)
 }
 
 /// Not one of [`by`].

@@ -1,0 +1,35 @@
+//! Accesses that miss the private cache of their thread.
+
+use super::private_cache::PrivateCache;
+use crate::state::page_id::PageId;
+use crate::state::runtime::Runtime;
+use crate::state::thread::Thread;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
+use numalens_event::exact::{self, Geometry, PageCounts};
+use numalens_isa::Kind;
+use numalens_translator::PageEntry;
+use numalens_translator::count::Run;
+
+/// Looks accesses up in the thread's cache, which it has counted for `entry`, and counts those that miss.
+pub fn count(runtime: &Runtime, thread: &Thread, geometry: Geometry, run: &Run, entry: PageEntry) {
+    // Nobody else asks for it meanwhile: signals are put off while the thread is here.
+    let Ok(mut cache) = thread.cache.try_borrow_mut() else { return };
+    let cache = cache.get_or_insert_with(|| PrivateCache::new(geometry));
+    let misses = cache.misses(run);
+    if misses == 0 {
+        return;
+    }
+    let at = thread.context.0 + runtime.layout.misses();
+    // Side by side as the counters of all accesses are.
+    let config = &runtime.config;
+    let Some(row) = config.site_counter(run.site, entry.class).map(|at| u64::from(at - config.sites)) else { return };
+    let page = exact::thread::SITES_BYTES + u64::from(PageId::of(entry).0) * size_of::<PageCounts>() as u64;
+    // The read of a read-modify-write fetches the line.
+    let page = page + if run.kind == Kind::Write { 8 } else { 0 };
+    for offset in [row, page] {
+        // SAFETY: the thread's own tables, mapped as long as its context: as many as there are site and page counters.
+        let counter = unsafe { &*((at + offset) as *const AtomicU64) };
+        counter.store(counter.load(Relaxed).wrapping_add(misses), Relaxed);
+    }
+}

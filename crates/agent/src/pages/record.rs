@@ -1,0 +1,59 @@
+//! Records of pages, in the memory shared with the collector.
+
+use crate::state::page_id::PageId;
+use crate::state::session_file::ProcessMemory;
+use core::sync::atomic::Ordering::{AcqRel, Relaxed};
+use numalens_event::exact::{self, PageRecord, log};
+use numalens_translator::PageEntry;
+
+/// What is still to be found out about a page ([`PageRecord::open`]).
+pub(super) mod open {
+    /// Nothing.
+    pub const SETTLED: u32 = 0;
+    /// Where it is, after its first touch.
+    pub const PLACED: u32 = 1;
+    /// Whether it is still there (MADV_FREE).
+    pub const IN_DOUBT: u32 = 2;
+    /// Where it is, after somebody may have moved it on purpose.
+    pub const MOVED: u32 = 5;
+    /// The zero page: until it is written.
+    pub const ZERO: u32 = 3;
+    /// Somebody else's page: until it is written.
+    pub const SHARED: u32 = 4;
+}
+
+/// A page's class: that of its entry, or, while it is open, of its record.
+pub(super) fn entry_class(record: &PageRecord, entry: PageEntry) -> u32 {
+    if entry.class == 0 { record.class.load(Relaxed) } else { entry.class }
+}
+
+/// A new record, of a page that continues the one `number`. Its state is still to be set, and how it came into being,
+/// last.
+pub(super) fn continuing(
+    memory: &ProcessMemory,
+    number: PageId,
+    page: u64,
+    class: u32,
+    begin_ns: u64,
+) -> Option<(PageId, &'static PageRecord)> {
+    let (new, record) = new_record(memory)?;
+    record.page.store(page, Relaxed);
+    record.begin_ns.store(begin_ns, Relaxed);
+    record.class.store(class, Relaxed);
+    record.first_class.store(class, Relaxed);
+    record.origin.store(number.0, Relaxed);
+    Some((new, record))
+}
+
+pub(super) fn new_record(memory: &ProcessMemory) -> Option<(PageId, &'static PageRecord)> {
+    let number = memory.header().pages.fetch_add(1, AcqRel);
+    if number == exact::MOST_PAGES {
+        let text = b"a process has touched 512 GiB, page by page: its accesses to pages that it touched after that are not counted";
+        memory.log(log::NOTE, &[], text);
+    }
+    (number < exact::MOST_PAGES).then(|| (PageId(number), memory.page(PageId(number))))
+}
+
+pub(super) fn counted_as(memory: &ProcessMemory, open: PageEntry) -> PageEntry {
+    PageEntry { class: memory.page(PageId::of(open)).class.load(Relaxed), ..open }
+}
