@@ -52,38 +52,7 @@ pub fn run(
 ) -> Result<Boot> {
     let disk = directory.join("disk.raw");
     fs::File::create(&disk).and_then(|file| file.set_len(DISK_BYTES)).into_diagnostic().wrap_err("the guest's disk")?;
-    let mut qemu = Qemu(
-        Command::new("qemu-system-x86_64")
-            .args([
-                "-nodefaults",
-                "-no-user-config",
-                "-no-reboot",
-                "-display",
-                "none",
-                "-accel",
-                "tcg,thread=multi",
-                "-cpu",
-                processor,
-            ])
-            .args(machine.qemu_options())
-            .arg("-kernel")
-            .arg(kernel)
-            .arg("-initrd")
-            .arg(initramfs)
-            .args([
-                "-append",
-                "console=ttyS0 earlyprintk=serial panic=-1 loglevel=4 no_timer_check nokaslr cryptomgr.notests mitigations=off audit=0 rdinit=/init",
-            ])
-            .args(["-serial", "stdio", "-device", "nvme,drive=out,serial=lab"])
-            .arg("-drive")
-            .arg(format!("file={},if=none,id=out,format=raw,cache=unsafe", disk.display()))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .into_diagnostic()
-            .wrap_err("qemu-system-x86_64 (Debian package qemu-system-x86)")?,
-    );
+    let mut qemu = start(machine, processor, kernel, initramfs, &disk)?;
     let lines = follow(&mut qemu.0)?;
     let mut log = fs::File::create(directory.join("console.log")).into_diagnostic()?;
     let limits: BTreeMap<&str, u64> = cases.iter().map(|(name, limit)| (name.as_str(), *limit)).collect();
@@ -140,11 +109,53 @@ pub fn run(
     if !done && guest.failure.is_none() {
         guest.failure = Some("the guest ended before its cases did".into());
     }
-    if let Some(failure) = &mut guest.failure {
-        let last = &tail[tail.len().saturating_sub(25)..];
-        failure.push_str(&format!("; the console ends with\n    {}", last.join("\n    ")));
-    }
+    guest.add_console(&tail);
     Ok(guest)
+}
+
+impl Boot {
+    /// Adds what the console ends with to the failure, if there is one.
+    fn add_console(&mut self, lines: &[String]) {
+        if let Some(failure) = &mut self.failure {
+            let last = &lines[lines.len().saturating_sub(25)..];
+            failure.push_str(&format!("; the console ends with\n    {}", last.join("\n    ")));
+        }
+    }
+}
+
+/// Starts the machine.
+fn start(machine: &Machine, processor: &str, kernel: &Path, initramfs: &Path, disk: &Path) -> Result<Qemu> {
+    let qemu = Command::new("qemu-system-x86_64")
+        .args([
+            "-nodefaults",
+            "-no-user-config",
+            "-no-reboot",
+            "-display",
+            "none",
+            "-accel",
+            "tcg,thread=multi",
+            "-cpu",
+            processor,
+        ])
+        .args(machine.qemu_options())
+        .arg("-kernel")
+        .arg(kernel)
+        .arg("-initrd")
+        .arg(initramfs)
+        .args([
+            "-append",
+            "console=ttyS0 earlyprintk=serial panic=-1 loglevel=4 no_timer_check nokaslr cryptomgr.notests mitigations=off audit=0 rdinit=/init",
+        ])
+        .args(["-serial", "stdio", "-device", "nvme,drive=out,serial=lab"])
+        .arg("-drive")
+        .arg(format!("file={},if=none,id=out,format=raw,cache=unsafe", disk.display()))
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .into_diagnostic()
+        .wrap_err("qemu-system-x86_64 (Debian package qemu-system-x86)")?;
+    Ok(Qemu(qemu))
 }
 
 /// qemu, stopped whatever happens.

@@ -5,9 +5,9 @@ mod recording;
 mod simulate;
 mod topology;
 
-use crate::Places;
 use crate::boot::Ran;
 use crate::case::Case;
+use crate::places::Places;
 use miette::Result;
 use numalens_lab::machine::Machine;
 use std::fs;

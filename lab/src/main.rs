@@ -7,11 +7,13 @@ mod case;
 mod checks;
 mod initramfs;
 mod kernel;
+mod places;
 
 use case::Case;
 use clap::{Parser, Subcommand};
 use miette::{IntoDiagnostic, Result, WrapErr, bail};
 use numalens_lab::machine::{MACHINES, Machine};
+use places::Places;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -52,13 +54,6 @@ struct RunArgs {
     /// A kernel image, instead of Debian's; needs NUMA, perf events, NVMe and the serial console built in.
     #[arg(long)]
     kernel: Option<PathBuf>,
-}
-
-/// Where things are on the host.
-struct Places {
-    root: PathBuf,
-    build: PathBuf,
-    numalens: PathBuf,
 }
 
 fn main() -> ExitCode {

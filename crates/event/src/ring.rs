@@ -30,7 +30,8 @@
 //!   never passes a slot without an owner, whoever dies.
 //! - The reader looks at its own position only: free means nothing new; published means read, then release; owned means
 //!   wait, or, when the owner's thread no longer exists, take the slot back and count it. A writer that was only
-//!   believed dead (a thread id of another pid namespace) finds its claim gone when it publishes, and counts its record as late.
+//!   believed dead (a thread id of another pid namespace) finds its claim gone when it publishes, and counts its record
+//!   as late.
 //! - A slot's first lap is 0 and untouched memory is zero, so a fresh ring needs no initialisation and stays sparse.
 //!
 //! Publishing releases the payload, the reader's load acquires it; the reader's release and the writer's claim order

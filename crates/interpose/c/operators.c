@@ -7,10 +7,12 @@
  *
  *     the next definition after this library    what is here
  *     beside a malloc (an allocator's)          stays, tells, and calls that one
- *     elsewhere (the C++ library's)             is withdrawn from the dynamic symbols; who is bound already is led on by a jump
- *     nowhere                                   is withdrawn: a C++ library that is loaded later, where only its module sees it, is bound
- *                                               as it would be without this library. But it stays where somebody has asked whether there is
- *                                               one, by a weak reference: now there is
+ *     elsewhere (the C++ library's)             is withdrawn from the dynamic symbols; who is bound already is led on
+ *                                               by a jump
+ *     nowhere                                   is withdrawn: a C++ library that is loaded later, where only its
+ *                                               module sees it, is bound as it would be without this library. But it
+ *                                               stays where somebody has asked whether there is one, by a weak
+ *                                               reference: now there is
  *
  * What is in the global scope from the beginning goes before all that is loaded later, so where one stays it leads
  * to what everybody would have. An operator of the program's own stands before this library; what that one calls is

@@ -29,7 +29,8 @@
 //! | `monitorx`, `umonitor`, `clflush`, `clwb`, `cldemote`, prefetches | none |
 //! | APX (`push2`, `pop2`, 32 registers), `movrs`, what came after | none: the decoder does not know them (SIGILL) |
 
-use crate::operand::{RBP, RDI, RSI, RSP, kind_of, number};
+use crate::operand::{kind_of, number};
+use crate::register::{RBP, RDI, RSI, RSP};
 use crate::{ImageForm, Kind};
 use iced_x86::{Code, Instruction, InstructionInfo, Mnemonic, OpKind, Register};
 

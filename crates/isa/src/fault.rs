@@ -48,7 +48,7 @@ pub fn access_at(code: &[u8], code_start: u64, regs: &Registers, fault_address: 
             .iter()
             .filter(|memory| memory.base() == Register::RSP && memory.index() == Register::None)
         {
-            let address = regs.gpr[4].wrapping_add(memory.displacement());
+            let address = regs.general(crate::Register::Rsp).wrapping_add(memory.displacement());
             let size = memory.memory_size().size() as u32;
             if let Some(kind) = kind_of(memory.access())
                 && fault_address.wrapping_sub(address) < u64::from(size.max(1))
@@ -66,7 +66,7 @@ fn covers(operand: &Operand, state: &State, regs: &Registers, repeated: bool, fa
     let size = if operand.size == 0 { UNSIZED } else { u64::from(operand.size) };
     if operand.string && repeated {
         // Either direction: the flag is not among the sampled registers.
-        let length = regs.gpr[1].saturating_mul(size).max(size);
+        let length = regs.general(crate::Register::Rcx).saturating_mul(size).max(size);
         return offset < length || offset.wrapping_neg() < length;
     }
     offset < size

@@ -40,6 +40,7 @@ mod fault;
 mod image;
 mod operand;
 mod plan;
+mod register;
 mod request;
 mod step;
 mod tile;
@@ -49,6 +50,7 @@ pub use access::{Access, Address, Shape, accesses};
 pub use fault::access_at;
 pub use image::{Component, Image, ImageForm};
 pub use plan::{Plan, plan, recover};
+pub use register::{PAGE, PAGE_BITS, Register};
 pub use request::{REQUEST, is_request};
 pub use tile::Tile;
 pub use usage::{STATUS_FLAGS, Usage, leaves_the_program};
@@ -64,6 +66,13 @@ pub struct Registers {
     pub fs_base: Option<u64>,
     /// The base of GS, where it is known.
     pub gs_base: Option<u64>,
+}
+
+impl Registers {
+    /// A general register.
+    pub fn general(&self, register: Register) -> u64 {
+        self.gpr[register as usize]
+    }
 }
 
 /// Where an access stands relative to the sampled instruction.

@@ -1,14 +1,10 @@
 //! Memory operands: from an instruction to the address, given registers.
 
 use crate::access::has_stride;
+use crate::register::{RBP, RDI, RSI, RSP};
 use crate::step::State;
 use crate::{Kind, Registers};
 use iced_x86::{Instruction, InstructionInfo, OpAccess, OpKind, Register};
-
-pub(crate) const RSP: u8 = 4;
-pub(crate) const RBP: u8 = 5;
-pub(crate) const RSI: u8 = 6;
-pub(crate) const RDI: u8 = 7;
 
 /// A segment whose base is not zero in 64-bit mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

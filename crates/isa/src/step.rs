@@ -7,7 +7,8 @@
 //! that is false destroyed the upper half of an index, which compilers do only when they know it to be zero.
 
 use crate::Registers;
-use crate::operand::{RBP, RDI, RSI, RSP, number};
+use crate::operand::number;
+use crate::register::{RBP, RCX, RDI, RSI, RSP};
 use iced_x86::{Code, ConditionCode, Instruction, InstructionInfo, Mnemonic, OpAccess, OpKind, Register};
 
 /// Register values of which some may be unknown.
@@ -235,22 +236,7 @@ impl Step {
         match self.effect {
             Effect::Other => {}
             Effect::Compute { operator, to, left, right, keep_carry } => {
-                let width = match (to, left) {
-                    (Some(part), _) | (None, Source::Part(part)) => part.width,
-                    (None, Source::Immediate(_)) => 8,
-                };
-                let values = match (before.read(left), before.read(right)) {
-                    (Some(left), Some(right)) => Some((left, right)),
-                    _ if operator_yields_zero(operator, left, right) => Some((0, 0)),
-                    _ => None,
-                };
-                let (value, flags) = match values {
-                    Some((left, right)) => {
-                        let (value, flags) = compute(operator, left, right, width);
-                        (Some(value), flags)
-                    }
-                    None => (None, None),
-                };
+                let (value, flags) = evaluate(&before, operator, to, [left, right]);
                 if let Some(to) = to {
                     // set_part reads the rest of the register, which `writes` has just forgotten.
                     state.set(to.register, before.get(to.register));
@@ -386,7 +372,30 @@ impl Step {
     }
 }
 
-const RCX: u8 = 1;
+/// What `left operator right` is, and its flags, as far as they are known.
+fn evaluate(
+    before: &State,
+    operator: Operator,
+    to: Option<Part>,
+    [left, right]: [Source; 2],
+) -> (Option<u64>, Option<Flags>) {
+    let width = match (to, left) {
+        (Some(part), _) | (None, Source::Part(part)) => part.width,
+        (None, Source::Immediate(_)) => 8,
+    };
+    let values = match (before.read(left), before.read(right)) {
+        (Some(left), Some(right)) => Some((left, right)),
+        _ if operator_yields_zero(operator, left, right) => Some((0, 0)),
+        _ => None,
+    };
+    match values {
+        Some((left, right)) => {
+            let (value, flags) = compute(operator, left, right, width);
+            (Some(value), flags)
+        }
+        None => (None, None),
+    }
+}
 
 /// `xor r, r` and `sub r, r` clear a register whatever it held.
 fn operator_yields_zero(operator: Operator, left: Source, right: Source) -> bool {

@@ -1,25 +1,26 @@
 //! The code cache: which fragments there are, how they are linked, and what stands at an address.
 
-use crate::by_address::ByAddress;
-use crate::count::{RetranslateReason, Retranslation};
-use crate::decode::Source;
-use crate::emit::{Code, Memory, RAX, RCX};
-use crate::evict::pages;
-use crate::far::{FarReturn, Obstacle};
-use crate::fetch::{FetchCounter, Segment};
-use crate::fragment::{Drafts, Exit, ExitKind, Fragment, Position};
-use crate::links::{Chain, Links};
-use crate::liveness::Liveness;
-use crate::plan::Plan;
-use crate::translate::{Numbers, Tools, relay, translate};
+mod by_address;
+pub(crate) mod evict;
+
+use crate::abi::registers::{RAX, RCX};
+use crate::abi::segment::{FetchCounter, Segment};
+use crate::abi::what::{RetranslateReason, Retranslation};
+use crate::emit::{Code, Memory};
+use crate::fragment::links::{Chain, Links};
+use crate::fragment::{Fragment, Position};
+use crate::ir::decode::pages;
+use crate::ir::exit::{Exit, ExitKind};
+use crate::ir::far::{FarReturn, Obstacle};
+use crate::translate::{Target, Tools, relay, translate};
 use crate::{Config, CpuQuery, Env, Error, ExitId, FragmentId, Room, Scheme, SiteId, context};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use by_address::ByAddress;
 use core::num::NonZeroU64;
 use core::ops::Range;
-use hashbrown::{HashMap, HashSet};
-
-pub(crate) const PAGE: u64 = 4096;
+use hashbrown::HashMap;
+use numalens_isa::PAGE;
 
 /// What the program wants to do at an exit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -136,19 +137,7 @@ impl Cache {
     pub fn new(config: Config) -> Self {
         let config = Config { instructions: config.instructions.clamp(1, Self::INSTRUCTIONS), ..config };
         Cache {
-            tools: Tools {
-                source: Source::default(),
-                liveness: Liveness::new(&config),
-                plan: Plan::default(),
-                segments: Vec::new(),
-                drafts: Drafts::default(),
-                numbers: Numbers::default(),
-                megamorphic: HashSet::new(),
-                any_class: HashSet::new(),
-                no_direct: HashSet::new(),
-                short: HashSet::new(),
-                long: HashSet::new(),
-            },
+            tools: Tools::new(&config),
             config,
             fragments: Vec::new(),
             by_ip: HashMap::new(),
@@ -210,7 +199,8 @@ impl Cache {
         };
         let id = FragmentId(self.fragments.len() as u32);
         let first_exit = ExitId(self.links.len() as u32);
-        let Some(fragment) = translate(&self.config, &mut self.tools, env, &room, &self.by_ip, ip, first_exit)? else {
+        let target = Target { room: &room, first_exit };
+        let Some(fragment) = translate(&self.config, &mut self.tools, env, &self.by_ip, ip, &target)? else {
             self.invalidate(env, 0..u64::MAX);
             return self.fragment(env, ip);
         };
@@ -355,7 +345,8 @@ impl Cache {
         // Not the return of a call that was translated.
         let room = env.room(ip).filter(|room| room.hot_size >= Self::ROOM && room.cold_size >= Self::ROOM);
         let room = room.ok_or(Error::NoRoom { ip })?;
-        let fragment = relay(&self.config, &mut self.tools, env, &room, ip, ExitId(self.links.len() as u32))?;
+        let target = Target { room: &room, first_exit: ExitId(self.links.len() as u32) };
+        let fragment = relay(&self.config, &mut self.tools, env, ip, &target)?;
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
         let checked = fragment.hot;
         self.keep(fragment);
@@ -374,8 +365,8 @@ impl Cache {
             return;
         }
         let loops = match retranslation.why {
-            RetranslateReason::ShortLoop => Some(&mut self.tools.short),
-            RetranslateReason::LongLoop => Some(&mut self.tools.long),
+            RetranslateReason::ShortLoop => Some(&mut self.tools.learned.short),
+            RetranslateReason::LongLoop => Some(&mut self.tools.learned.long),
             RetranslateReason::Page | RetranslateReason::Class | RetranslateReason::Direct => None,
         };
         if let Some(loops) = loops {
@@ -391,11 +382,11 @@ impl Cache {
         let members = all.iter().filter(|one| one.group == group);
         let instructions: Vec<u64> = members.map(|one| ip + u64::from(one.instruction)).collect();
         match retranslation.why {
-            RetranslateReason::Class => self.tools.any_class.extend(&instructions),
-            RetranslateReason::Direct => self.tools.no_direct.extend(&instructions),
+            RetranslateReason::Class => self.tools.learned.any_class.extend(&instructions),
+            RetranslateReason::Direct => self.tools.learned.no_direct.extend(&instructions),
             _ => {}
         }
-        self.tools.megamorphic.extend(instructions);
+        self.tools.learned.megamorphic.extend(instructions);
         self.kill(env, id);
     }
 
@@ -416,10 +407,10 @@ impl Cache {
         let pages = ip & !(PAGE - 1)..fragment.end().next_multiple_of(PAGE);
         let is_its = is_of_a_group || fragment.sites().contains(&site);
         if fragment.compares && is_its && env.write_protect(pages.start, pages.end) {
-            self.tools.long.insert(ip);
+            self.tools.learned.long.insert(ip);
             return self.invalidate(env, pages);
         }
-        if is_of_a_group && members.iter().all(|one| one.last_page.is_none()) && self.tools.long.insert(ip) {
+        if is_of_a_group && members.iter().all(|one| one.last_page.is_none()) && self.tools.learned.long.insert(ip) {
             self.kill(env, id);
         }
     }

@@ -21,266 +21,29 @@
 //! begins ([`Pages::before_string_write`], with rcx and rdi as they are then), as nobody can tell afterwards which
 //! pages were there already.
 
-use crate::fragment::Unmade;
-use crate::last_page::{LastPage, descriptor};
-use crate::{Config, PageEntry, SiteId, context, direct, image};
-use numalens_isa::{Kind, Tile};
+mod derived;
+mod direct;
+mod image;
+mod pages;
+mod thread_context;
 
-/// What the operands in the context mean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Operation {
-    /// One access.
-    One = 0,
-    /// The elements that a repeated string instruction has done.
-    String = 1,
-    /// One access at the first active element.
-    FirstActive = 2,
-    /// One access at the address if any element is active.
-    AnyActive = 3,
-    /// One access per active element, each at its own index.
-    Elements = 4,
-    /// One access at the address plus the bit number.
-    Bits = 5,
-    /// One access of each member of a group; the descriptor says what they do.
-    Group = 6,
-    /// The fragment of the site's group is to be translated again, and there is nothing to count; or, with
-    /// [`RetranslateReason::Direct`], its direct table is to be looked at, and the arguments are those of
-    /// [`Operation::Group`] but for the third: the number of a counter, plus 1, or 0. The second site is the number of
-    /// a [`RetranslateReason`].
-    Again = 7,
-    /// One access for each row of a tile; the lanes are the tile's number.
-    Tile = 8,
-    /// An access in each page that an image of the processor's state reaches into; the lanes are the number of an
-    /// [`numalens_isa::ImageForm`].
-    Image = 9,
-}
+pub use crate::abi::what::{Operation, Retranslation, What};
+pub use derived::settle_derived;
+pub use pages::{LINE, Pages, Run};
 
-/// Why a fragment is to be translated again: see [`crate::Cache::retranslate`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(crate) enum RetranslateReason {
-    /// The group changes its page too often.
-    Page = 0,
-    /// The loop has too few iterations.
-    ShortLoop = 1,
-    /// The group is megamorphic, and the class of its pages changes too often as well.
-    Class = 2,
-    /// The loop has had many iterations: see [`crate::tier_up`].
-    LongLoop = 3,
-    /// The direct table of the group must be looked at; or it has none any more, as it does not pay.
-    Direct = 4,
-}
-
-/// A description of accesses, packed in 31 bits so that it is an immediate operand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct What {
-    /// How the arguments are to be read.
-    pub operation: Operation,
-    /// What each access does.
-    pub kind: Kind,
-    /// Bytes of one element, a power of two up to 64.
-    pub size: u8,
-    /// Elements of a mask, or of a gather: 1 to 64; the number of a tile, or of an [`numalens_isa::ImageForm`]. Of one
-    /// access: how many times `size` it has, up to 127.
-    pub lanes: u8,
-    /// Bytes of an index: 4 or 8; of a bit number: 2, 4, 8.
-    pub index_size: u8,
-    /// Scale of an index.
-    pub scale: u8,
-    /// Addresses are modulo 2^32.
-    pub narrow: bool,
-    /// A string instruction reads at rsi, by the first site.
-    pub source: bool,
-    /// A string instruction does `kind` at rdi, by the second site, or the first when there is no source.
-    pub destination: bool,
-    /// The source of a string instruction is relative to FS.
-    pub has_fs: bool,
-    /// A string instruction is about to begin: see [`Pages::before_string_write`].
-    pub before: bool,
-}
-
-const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::ReadWrite];
-const OPERATIONS: [Operation; 10] = [
-    Operation::One,
-    Operation::String,
-    Operation::FirstActive,
-    Operation::AnyActive,
-    Operation::Elements,
-    Operation::Bits,
-    Operation::Group,
-    Operation::Again,
-    Operation::Tile,
-    Operation::Image,
-];
-
-impl What {
-    /// One access of `kind`.
-    pub fn one(kind: Kind) -> What {
-        What {
-            operation: Operation::One,
-            kind,
-            size: 1,
-            lanes: 1,
-            index_size: 1,
-            scale: 1,
-            narrow: false,
-            source: false,
-            destination: false,
-            has_fs: false,
-            before: false,
-        }
-    }
-
-    /// One access of `kind` and so many bytes; 0: unknown.
-    pub fn sized(kind: Kind, bytes: u32) -> What {
-        let shift = bytes.trailing_zeros().min(6);
-        What { size: 1 << shift, lanes: (bytes >> shift).min(127) as u8, ..What::one(kind) }
-    }
-
-    /// For an immediate operand.
-    pub fn pack(self) -> i32 {
-        (self.operation as i32 & 7)
-            | (self.operation as i32 >> 3) << 24
-            | i32::from(kind_bits(self.kind)) << 3
-            | (self.size.trailing_zeros() as i32) << 5
-            | i32::from(self.lanes) << 8
-            | (self.index_size.trailing_zeros() as i32) << 15
-            | (self.scale.trailing_zeros() as i32) << 17
-            | i32::from(self.narrow) << 19
-            | i32::from(self.source) << 20
-            | i32::from(self.destination) << 21
-            | i32::from(self.has_fs) << 22
-            | i32::from(self.before) << 23
-    }
-
-    /// The inverse of [`What::pack`]; `None` for what it cannot have made.
-    pub fn unpack(packed: u64) -> Option<What> {
-        let bits = |from: u32, count: u32| packed >> from & ((1 << count) - 1);
-        Some(What {
-            operation: *OPERATIONS.get((bits(0, 3) | bits(24, 1) << 3) as usize)?,
-            kind: *KINDS.get(bits(3, 2) as usize)?,
-            size: 1 << bits(5, 3),
-            lanes: bits(8, 7) as u8,
-            index_size: 1 << bits(15, 2),
-            scale: 1 << bits(17, 2),
-            narrow: bits(19, 1) == 1,
-            source: bits(20, 1) == 1,
-            destination: bits(21, 1) == 1,
-            has_fs: bits(22, 1) == 1,
-            before: bits(23, 1) == 1,
-        })
-    }
-}
-
-pub(crate) fn kind_bits(kind: Kind) -> u16 {
-    match kind {
-        Kind::Read => 0,
-        Kind::Write => 1,
-        Kind::ReadWrite => 2,
-    }
-}
-
-/// Accesses of one site within one page, or, with [`Config::each`], one line of [`LINE`] bytes: as far as they begin
-/// there. They lie side by side.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Run {
-    /// Whose.
-    pub site: SiteId,
-    /// What each of them does.
-    pub kind: Kind,
-    /// The lowest of their addresses.
-    pub address: u64,
-    /// Bytes of each; 0: unknown. Only with [`Config::each`].
-    pub size: u32,
-    /// How many.
-    pub count: u64,
-    /// They have been executed already: those of a repeated string instruction.
-    pub done: bool,
-}
-
-/// The owner of the shadow table.
-pub trait Pages {
-    /// The entry to count `run` with, or `None` when the owner counts it itself, now or later, or knows that it cannot
-    /// succeed.
-    fn entry(&mut self, run: &Run) -> Option<PageEntry>;
-
-    /// A repeated string instruction is about to write `run`, upwards or downwards as the direction flag has it; how
-    /// much of it, it may find out on the way.
-    fn before_string_write(&mut self, run: &Run) {
-        let _ = run;
-    }
-
-    /// The word of the program's memory at an address, if it can be read.
-    fn peek(&mut self, address: u64) -> Option<u64> {
-        let _ = address;
-        None
-    }
-
-    /// `run` was counted with `entry`. With [`Config::each`] only.
-    fn counted(&mut self, run: &Run, entry: PageEntry) {
-        let _ = (run, entry);
-    }
-}
-
-/// Bytes of the lines that [`Run`]s do not leave with [`Config::each`].
-pub const LINE: u64 = 64;
-const PAGE: u64 = 4096;
-
-/// Access to a thread context.
-#[derive(Clone, Copy)]
-pub(crate) struct ThreadContext(*mut u8);
-
-impl ThreadContext {
-    pub fn new(context: *mut u8) -> Self {
-        ThreadContext(context)
-    }
-
-    pub fn load(self, offset: u32) -> u64 {
-        // SAFETY: the callers of this module promise a thread context with its tables; all offsets are below its end
-        // and multiples of 8.
-        unsafe { self.0.add(offset as usize).cast::<u64>().read() }
-    }
-
-    pub fn argument(self, number: u32) -> u64 {
-        self.load(context::COUNT_ARGUMENTS + 8 * number)
-    }
-
-    /// A part of a table, which may lie below the context.
-    pub fn at<T>(self, offset: i64) -> *mut T {
-        // SAFETY: as for `load`; offsets are multiples of the size.
-        unsafe { self.0.offset(offset as isize).cast() }
-    }
-
-    pub fn add(self, offset: u64, count: u64) {
-        // SAFETY: as for `load`.
-        let before = unsafe { self.at::<u64>(offset as i64).read_volatile() };
-        self.set(offset, before.wrapping_add(count));
-    }
-
-    pub fn set(self, offset: u64, count: u64) {
-        // SAFETY: as for `load`; only the thread itself writes its counters. A reader in another process or thread sees
-        // either value, since the store is one aligned instruction.
-        unsafe { self.at::<u64>(offset as i64).write_volatile(count) };
-    }
-}
-
-/// A fragment would be better translated in another manner: for [`crate::Cache::retranslate`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retranslation {
-    /// The address in the cache where the group's fragment goes on.
-    pub(crate) at: u64,
-    /// The first of its sites.
-    pub(crate) site: SiteId,
-    pub(crate) why: RetranslateReason,
-}
+use crate::abi::descriptor::group as descriptor;
+use crate::abi::what::{KINDS, RetranslateReason};
+use crate::ir::member::Unmade;
+use crate::{Config, LastPage, PageEntry, SiteId, context};
+use numalens_isa::{Kind, PAGE, Tile};
+use thread_context::ThreadContext;
 
 /// Counts what the context describes.
 ///
 /// # Safety
 /// `context` is the context of the calling thread, laid out as `config` has it, just left through `context::COUNT`.
 pub unsafe fn settle(context: *mut u8, config: &Config, pages: &mut impl Pages) -> Option<Retranslation> {
-    let context = ThreadContext(context);
+    let context = ThreadContext::new(context);
     let what = What::unpack(context.load(context::COUNT_WHAT))?;
     if what.operation == Operation::Again {
         let sites = context.load(context::COUNT_SITES);
@@ -325,7 +88,7 @@ pub unsafe fn finish_string(
     rdi: u64,
     fs: u64,
 ) {
-    let context = ThreadContext(context);
+    let context = ThreadContext::new(context);
     if let Some(what) = What::unpack(context.load(context::COUNT_WHAT)) {
         count(context, config, pages, &what, [rcx, rsi, rdi, if what.has_fs { fs } else { 0 }]);
     }
@@ -334,7 +97,7 @@ pub unsafe fn finish_string(
 fn count(context: ThreadContext, config: &Config, pages: &mut impl Pages, what: &What, arguments: [u64; 4]) {
     let sites = context.load(context::COUNT_SITES);
     let first = SiteId(sites as u32);
-    let limit = if what.narrow { u64::from(u32::MAX) } else { u64::MAX };
+    let limit = address_limit(what);
     let size = u32::from(what.size);
     if what.before {
         let (count, address) = (arguments[0] & limit, arguments[1] & limit);
@@ -377,8 +140,7 @@ fn count(context: ThreadContext, config: &Config, pages: &mut impl Pages, what: 
             }
         }
         Operation::Tile => {
-            let configuration = configuration(context);
-            if let Some(tile) = Tile::of(&configuration, what.lanes) {
+            if let Some(tile) = Tile::of(&configuration(context), what.lanes) {
                 tile.addresses(address, mask).for_each(|row| access(first, what.kind, row & limit, tile.bytes, 1));
             }
         }
@@ -388,32 +150,79 @@ fn count(context: ThreadContext, config: &Config, pages: &mut impl Pages, what: 
             }
         }
         Operation::Bits => {
-            let bits = 8 * u32::from(what.index_size);
-            let number = ((arguments[1] << (64 - bits)) as i64) >> (64 - bits);
-            let moved = (number >> bits.trailing_zeros()).wrapping_mul(i64::from(what.index_size));
-            access(first, what.kind, address.wrapping_add_signed(moved) & limit, what.index_size.into(), 1);
+            access(first, what.kind, word_of_bit(what, address, arguments[1]) & limit, what.index_size.into(), 1);
         }
         Operation::String => {
-            let before = [0, 1, 2].map(|number| context.load(context::STRING_BEFORE + 8 * number));
-            let done = before[0].wrapping_sub(arguments[0]) & limit;
-            let granule = if config.each { LINE } else { PAGE };
-            let mut run = |site, kind, from: u64, to: u64, base: u64| {
-                // The base of FS need not be a multiple of it.
-                let base = (base, base & (granule - 1));
-                let (from, to) = (from.wrapping_add(base.1) & limit, to.wrapping_add(base.1) & limit);
-                elements_by(granule, from, to, done, size.into(), limit, |address, count| {
-                    access(site, kind, address.wrapping_add(base.0 - base.1), size, count);
-                });
-            };
+            let run = StringRun::new(context, config, what, arguments);
             if what.source {
-                run(first, Kind::Read, before[1], arguments[1], arguments[3]);
+                run.source(|address, count| access(first, Kind::Read, address, size, count));
             }
             if what.destination {
                 let site = if what.source { SiteId((sites >> 32) as u32) } else { first };
-                run(site, what.kind, before[2], arguments[2], 0);
+                run.destination(|address, count| access(site, what.kind, address, size, count));
             }
         }
     }
+}
+
+/// What a repeated string instruction has done.
+struct StringRun {
+    /// rsi and rdi before it, and after it.
+    before: [u64; 2],
+    after: [u64; 2],
+    /// The base of FS, or 0.
+    base: u64,
+    done: u64,
+    size: u64,
+    /// Addresses have so many bits, all set.
+    limit: u64,
+    /// Bytes that a run does not leave.
+    granule: u64,
+}
+
+impl StringRun {
+    fn new(context: ThreadContext, config: &Config, what: &What, [rcx, rsi, rdi, base]: [u64; 4]) -> Self {
+        let limit = address_limit(what);
+        let before = [0, 1, 2].map(|number| context.load(context::STRING_BEFORE + 8 * number));
+        StringRun {
+            before: [before[1], before[2]],
+            after: [rsi, rdi],
+            base,
+            done: before[0].wrapping_sub(rcx) & limit,
+            size: what.size.into(),
+            limit,
+            granule: if config.each { LINE } else { PAGE },
+        }
+    }
+
+    fn source(&self, found: impl FnMut(u64, u64)) {
+        self.elements(self.before[0], self.after[0], self.base, found);
+    }
+
+    fn destination(&self, found: impl FnMut(u64, u64)) {
+        self.elements(self.before[1], self.after[1], 0, found);
+    }
+
+    fn elements(&self, from: u64, to: u64, base: u64, mut found: impl FnMut(u64, u64)) {
+        // The base of FS need not be a multiple of it.
+        let within = base & (self.granule - 1);
+        let (from, to) = (from.wrapping_add(within) & self.limit, to.wrapping_add(within) & self.limit);
+        elements_by(self.granule, from, to, self.done, self.size, self.limit, |address, count| {
+            found(address.wrapping_add(base - within), count);
+        });
+    }
+}
+
+/// The largest address that an instruction can have.
+fn address_limit(what: &What) -> u64 {
+    if what.narrow { u64::from(u32::MAX) } else { u64::MAX }
+}
+
+/// The address of the word that a numbered bit is in.
+fn word_of_bit(what: &What, address: u64, number: u64) -> u64 {
+    let bits = 8 * u32::from(what.index_size);
+    let number = ((number << (64 - bits)) as i64) >> (64 - bits);
+    address.wrapping_add_signed((number >> bits.trailing_zeros()).wrapping_mul(i64::from(what.index_size)))
 }
 
 /// The members of the group whose descriptor the generated code has named: sites, kinds, offsets.
@@ -447,7 +256,7 @@ pub unsafe fn abandon(
     registers: &[u64; 16],
     mut run: impl FnMut(SiteId, &[u64; 16]) -> Option<Run>,
 ) {
-    let context = ThreadContext(context);
+    let context = ThreadContext::new(context);
     for one in &unmade.ahead {
         let Some(run) = run(one.site, &unmade.registers_at(one, registers)) else { continue };
         let run = Run { count: 1u64.wrapping_neg(), ..run };
@@ -536,7 +345,7 @@ fn add_to_row(context: ThreadContext, config: &Config, run: &Run, class: u32) {
 /// As for [`settle`].
 pub unsafe fn correct(context: *mut u8, config: &Config, executions: u32, instructions: i64) {
     if let Some(counter) = config.execution_counter(executions) {
-        ThreadContext(context).add(u64::from(counter), instructions as u64);
+        ThreadContext::new(context).add(u64::from(counter), instructions as u64);
     }
 }
 
@@ -546,5 +355,5 @@ pub unsafe fn correct(context: *mut u8, config: &Config, executions: u32, instru
 /// # Safety
 /// As for [`settle`].
 pub unsafe fn adjust(context: *mut u8, config: &Config, run: &Run, entry: PageEntry) {
-    add(ThreadContext(context), config, run, entry);
+    add(ThreadContext::new(context), config, run, entry);
 }

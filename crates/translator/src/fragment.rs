@@ -2,244 +2,27 @@
 //! cache.
 //!
 //! There are tens of thousands of fragments in a large program, so what few of them have is apart ([`Rare`]), and what
-//! is looked at seldom is packed ([`crate::metadata`]).
+//! is looked at seldom is packed ([`metadata`]).
 
-use crate::derived::DerivedCount;
-use crate::far::{FarReturn, Obstacle};
-use crate::fetch::Piece;
-use crate::links::Chain;
-use crate::metadata::{FragmentMetadata, Members};
-use crate::translation_map::MapEntry;
-use crate::{CpuQuery, ExitId, LastPageId, LastPageSlot, SiteId};
+pub(crate) mod drafts;
+pub(crate) mod links;
+pub(crate) mod metadata;
+mod packed;
+mod position;
+mod translation_map;
+
+pub use position::{Position, Unexecuted};
+
+use crate::ir::exit::Exit;
+use crate::ir::mark::{MapEntry, State};
+use crate::ir::segments::Piece;
+use crate::ir::values::Step;
+use crate::{DerivedCount, ExitId, SiteId};
 use alloc::boxed::Box;
-use alloc::vec::Vec;
 use core::num::{NonZeroU32, NonZeroU64};
-
-/// How the state of the program can be had at an address in the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// The instruction at `ip` has not begun and nothing of it is counted: with the spilled registers put back, the
-    /// thread stands at `ip`. A fault here is the program's own, at `ip`.
-    Before,
-    /// Some of the accesses of the instruction at `ip` are being counted: go on to the next [`State::Before`] (single
-    /// steps). A fault here is due to an address that no program can map; put back registers, take back
-    /// [`Position::counted`] and deliver it at `ip`.
-    Counting,
-    /// The instruction at `ip` is counted as far as it is counted before it is executed, and is about to be executed or
-    /// has been: go on as for [`State::Counting`]. A fault is the program's own: put back registers, take back
-    /// [`Position::counted`] and deliver it at `ip`.
-    Counted,
-    /// The system call has returned, `ip` is the instruction after it; the program's rcx must be set to `ip`.
-    AfterSyscall,
-    /// A repeated string instruction is about to begin or under way: with what it has done counted by
-    /// [`crate::count::finish_string`] and the registers put back, the thread stands at `ip` (again, with fewer
-    /// elements to do).
-    String,
-    /// On the way to `ip` through the dispatcher, or through a lookup to an `ip` that is not known here (0): go on.
-    Leaving,
-}
-
-/// The state of the program behind an address in the cache.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position<'a> {
-    /// The instruction of the program.
-    pub ip: u64,
-    /// What to do.
-    pub state: State,
-    /// Registers (a bit each) whose value stands in `context::SPILL`.
-    pub spilled: u16,
-    /// Registers (a bit each) whose value stands in `context::REGISTERS`.
-    pub saved: u16,
-    /// The sites of the instruction that have been counted, in the order of counting.
-    pub counted: &'a [SiteId],
-    /// All sites of the instruction that are counted one by one.
-    pub sites: &'a [SiteId],
-    /// Accesses of groups, at this instruction and after it, that the executions have counted already: see
-    /// [`Position::unmade`].
-    pub(crate) ahead: Members<'a>,
-    /// Groups below this number have been checked.
-    pub(crate) checked: u16,
-    /// What becomes of registers of accesses on the way to them.
-    pub(crate) steps: &'a [Step],
-    /// The instruction, from the start of the fragment.
-    pub(crate) instruction: u32,
-    /// What the execution counter must get before anything is taken back.
-    pub derived: Option<DerivedCount>,
-    /// Instructions that are counted as executed and are not, or the other way round, if the thread does not go on in
-    /// the cache: by page.
-    pub unexecuted: [Unexecuted; 2],
-}
-
-/// What is wrong in the count of executed instructions of a page, where a run of code breaks off: to be added to
-/// [`crate::Cache::correction`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Unexecuted {
-    /// The page's address.
-    pub page: u64,
-    /// What is to be added; 0: all is right.
-    pub instructions: i64,
-}
-
-/// Accesses that executions have counted and that will not be made: a [`Position`]'s, to be kept.
-#[derive(Clone, Debug, Default)]
-pub struct Unmade {
-    pub(crate) ahead: Vec<Ahead>,
-    pub(crate) checked: u16,
-    steps: Vec<Step>,
-    instruction: u32,
-}
-
-impl Position<'_> {
-    /// On the way out of a fragment.
-    pub(crate) fn leaving(ip: u64, spilled: u16, saved: u16) -> Self {
-        let (state, counted, sites, ahead) = (State::Leaving, &[][..], &[][..], Members::default());
-        let unexecuted = Default::default();
-        Position {
-            ip,
-            state,
-            spilled,
-            saved,
-            counted,
-            sites,
-            ahead,
-            checked: 0,
-            steps: &[],
-            instruction: 0,
-            derived: None,
-            unexecuted,
-        }
-    }
-
-    /// What has to be taken back if the thread does not go on in the cache, by [`crate::count::abandon`].
-    pub fn unmade(&self) -> Unmade {
-        let Position { ahead, checked, steps, instruction, .. } = *self;
-        Unmade { ahead: ahead.iter().collect(), checked, steps: steps.to_vec(), instruction }
-    }
-}
-
-impl Unmade {
-    /// There is none.
-    pub fn is_empty(&self) -> bool {
-        self.ahead.is_empty()
-    }
-
-    /// The registers that an access would have found, from those of the thread that was stopped before it.
-    pub(crate) fn registers_at(&self, one: &Ahead, stopped: &[u64; 16]) -> [u64; 16] {
-        let mut registers = *stopped;
-        for step in self.steps.iter().filter(|step| (self.instruction..one.instruction).contains(&step.instruction)) {
-            let from = registers[usize::from(step.from & 15)];
-            registers[usize::from(step.register & 15)] = from.wrapping_add_signed(step.by);
-        }
-        registers
-    }
-}
-
-/// A register becomes what another one is, or the same, and a constant more: see [`crate::values`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Step {
-    /// The offset of the instruction that does it in the fragment.
-    pub instruction: u32,
-    pub register: u8,
-    pub from: u8,
-    pub by: i64,
-}
-
-/// An access that is counted as a member of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ahead {
-    /// Its site.
-    pub site: SiteId,
-    /// What its group is counted by.
-    pub last_page: Option<LastPageSlot>,
-    /// The group's number in the fragment.
-    pub(crate) group: u16,
-    /// The segment's number in the fragment.
-    pub(crate) segment: u16,
-    /// Its group is looked up in place already, or need not be.
-    pub(crate) megamorphic: bool,
-    /// The offset of its instruction in the fragment.
-    pub(crate) instruction: u32,
-}
-
-/// What an exit is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ExitKind {
-    /// To `target`; the displacement at `branch` can be made to go there directly.
-    Direct { branch: u64 },
-    /// Before a system call; `execute` is the address of one in the cache.
-    Syscall { execute: u64 },
-    /// The program asks its observer for something.
-    Request,
-    /// The program asks which CPU it is on.
-    CpuQuery(CpuQuery),
-    /// The program comes to a watched address; `execute` is what comes next in the cache.
-    Reached { execute: u64 },
-    /// Behind a system call, to `target`: the owner of the cache wants to hear of it.
-    News,
-    /// Before a system call by 32-bit rules, as [`ExitKind::Syscall`].
-    OldSyscall { execute: u64 },
-    /// A return that takes more than rip off the stack.
-    Returns(FarReturn),
-    /// The program's code is no longer what was translated.
-    Stale,
-    /// An instruction that cannot be translated.
-    Unsupported(Obstacle),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Exit {
-    pub kind: ExitKind,
-    /// Where the program goes on.
-    pub target: u64,
-    /// The code that calls the dispatcher.
-    pub stub: u64,
-}
-
-/// What fragments are made in. Kept from one to the next for its memory; a fragment has copies of their exact lengths,
-/// as there are many.
-#[derive(Default)]
-pub(crate) struct Drafts {
-    pub hot: Vec<u8>,
-    pub cold: Vec<u8>,
-    pub hot_map: Vec<MapEntry>,
-    pub cold_map: Vec<MapEntry>,
-    /// Room to pack both in.
-    pub packed: Vec<u8>,
-    pub exits: Vec<Exit>,
-    /// The exit that goes back to the start.
-    pub goes_back: Option<ExitId>,
-    pub sites: Vec<SiteId>,
-    pub site_instructions: Vec<u32>,
-    pub ahead: Vec<Ahead>,
-    pub pieces: Vec<Piece>,
-    /// For what these are, see [`crate::scratch::Scratch`] and [`crate::translate::Builder`].
-    pub uses: Vec<u16>,
-    pub once: Vec<(u32, SiteId)>,
-    pub counted_segments: Vec<(u16, u32)>,
-    pub page_limits: Vec<(u16, LastPageId)>,
-}
-
-impl Drafts {
-    /// Takes all of it, emptied.
-    pub fn take(&mut self) -> Drafts {
-        let mut drafts = core::mem::take(self);
-        drafts.hot.clear();
-        drafts.cold.clear();
-        drafts.hot_map.clear();
-        drafts.cold_map.clear();
-        drafts.exits.clear();
-        drafts.goes_back = None;
-        drafts.sites.clear();
-        drafts.site_instructions.clear();
-        drafts.ahead.clear();
-        drafts.pieces.clear();
-        drafts.uses.clear();
-        drafts.once.clear();
-        drafts.counted_segments.clear();
-        drafts.page_limits.clear();
-        drafts
-    }
-}
+use links::Chain;
+use metadata::FragmentMetadata;
+use numalens_isa::PAGE;
 
 /// A translated fragment.
 #[derive(Debug)]
@@ -255,7 +38,7 @@ pub(crate) struct Fragment {
     pub landing: Option<NonZeroU64>,
     /// Where a return to the end comes, after a call: from the start of the hot half, plus 1.
     pub returns_at: Option<NonZeroU32>,
-    /// The first of the exits that jump here: see [`crate::links`].
+    /// The first of the exits that jump here: see [`links`].
     pub incoming: Chain,
     /// Bytes of the program's code that was translated.
     pub length: u32,
@@ -400,7 +183,7 @@ impl Fragment {
         for entry in self.metadata.hot_map().filter(|entry| range.contains(&entry.instruction)) {
             if entry.instruction >= next {
                 next = entry.instruction + 1;
-                let page = (self.ip + u64::from(entry.instruction)) & !0xfff;
+                let page = (self.ip + u64::from(entry.instruction)) & !(PAGE - 1);
                 // A segment is shorter than a page.
                 let of = usize::from(unexecuted[0].instructions != 0 && unexecuted[0].page != page);
                 unexecuted[of].page = page;

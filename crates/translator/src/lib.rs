@@ -27,14 +27,14 @@
 //! ```
 //!
 //! Above is the counting with flat tables. In loops, most accesses are counted by an inline *last-page cache* instead,
-//! which needs no look-up while their page stays the same: `last_page.rs` says how, [`Scheme`] where.
+//! which needs no look-up while their page stays the same: `counting/last_page.rs` says how, [`Scheme`] where.
 //!
 //! `shadow` is one process-wide table of a [`PageEntry`] (8 bytes) per 4 KiB page of the address space: the *class* of
 //! the page, where 0 means "ask" and leads to the cold path, and the *slot* of its counters. Each thread has two tables
 //! at fixed offsets from GS: `pages`, two 64-bit counters per slot pair (reads, writes; the slot in the entry is the
 //! index of the first, an even number), and `sites`, one 64-bit counter per site and class. A *site* is one memory
 //! operand of one instruction, see [`Site`]; a read-modify-write is one site, counted once there and in both counters
-//! of the page. How often instructions are executed follows from these counters and few more: `fetch.rs`.
+//! of the page. How often instructions are executed follows from these counters and few more: `counting/executions.rs`.
 //!
 //! # How control leaves the cache
 //!
@@ -60,60 +60,35 @@
 
 extern crate alloc;
 
-mod by_address;
+mod abi;
 mod cache;
-mod config;
-pub mod context;
 pub mod count;
-mod cpu_identity;
-mod decode;
-mod derived;
-mod direct;
-mod elements;
+mod counting;
 mod emit;
-mod error;
-mod evict;
-mod far;
-mod fetch;
-mod flags_abi;
-mod forms;
 mod fragment;
-mod hoisted;
-mod ids;
-mod image;
-mod immediate;
-mod instrument;
-mod last_page;
-mod leave;
-mod links;
-mod liveness;
-mod megamorphic;
-mod metadata;
-mod packed;
-mod plan;
-mod returns;
-mod scratch;
-mod site;
-mod strings;
-mod stub;
-mod tier_up;
+mod ir;
 mod translate;
-mod translation_map;
-mod values;
 
+pub use abi::config::{Config, Scheme};
+pub use abi::context;
+pub use abi::derived_count::DerivedCount;
+pub use abi::direct_table::DirectTable;
+pub use abi::env::{Changes, Env, Room};
+pub use abi::error::Error;
+pub use abi::ids::{ExitId, FragmentId, LastPageId, SiteId};
+pub use abi::last_page::LastPage;
+pub use abi::page_entry::{PageEntry, Shadow};
+pub use abi::routines::{
+    count_direct, count_elements, count_group, count_string, settle_last_page, settle_last_page_end, take_return,
+    take_return_end, take_return_writes,
+};
+pub use abi::segment::{FetchCounter, Segment};
+pub use abi::site::{Address, Group, LastPageSlot, Shape, Site};
+pub use cache::evict::Unlinked;
 pub use cache::{Cache, Landing, Leave};
-pub use config::{Changes, Config, Env, PageEntry, Room, Scheme, Shadow};
-pub use cpu_identity::CpuQuery;
-pub use derived::{DerivedCount, settle_derived};
-pub use direct::{DirectTable, count_direct};
-pub use elements::count_elements;
-pub use error::Error;
-pub use evict::Unlinked;
-pub use far::{FarReturn, FarTarget, Obstacle};
-pub use fetch::{FetchCounter, Segment};
-pub use fragment::{Position, State, Unexecuted, Unmade};
-pub use ids::{ExitId, FragmentId, LastPageId, SiteId};
-pub use last_page::{LastPage, count_group, settle_last_page, settle_last_page_end};
-pub use returns::{take_return, take_return_end, take_return_writes};
-pub use site::{Address, Group, LastPageSlot, Shape, Site};
-pub use strings::count_string;
+pub use count::settle_derived;
+pub use fragment::{Position, Unexecuted};
+pub use ir::cpu_query::CpuQuery;
+pub use ir::far::{FarReturn, FarTarget, Obstacle};
+pub use ir::mark::State;
+pub use ir::member::Unmade;

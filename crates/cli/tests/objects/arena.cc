@@ -10,7 +10,8 @@ __attribute__((noinline)) static void write_all(char *block, long bytes, int tim
 }
 
 int main() {
-    char *arena = (char *)mmap(nullptr, 8 * MIB, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0); // EXPECT arena
+    int access = PROT_READ | PROT_WRITE, kind = MAP_PRIVATE | MAP_ANONYMOUS;
+    char *arena = (char *)mmap(nullptr, 8 * MIB, access, kind, -1, 0); // EXPECT arena
     if (arena == MAP_FAILED) return 1;
     // It begins where the arena does.
     char *grid = arena, *halo = arena + MIB, *rest = arena + 2 * MIB;

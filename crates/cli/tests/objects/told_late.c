@@ -50,6 +50,7 @@ void *realloc(void *block, size_t bytes) {
 
 #else
 
+enum { ACCESS = PROT_READ | PROT_WRITE, PRIVATE = MAP_PRIVATE | MAP_ANONYMOUS };
 enum { PAGE = 4096, LONGS = PAGE / (int)sizeof(long), PAGES = 100, LEFT = 20, BLOCKS = 500, SIZE = 320 };
 
 static pthread_barrier_t barrier;
@@ -72,7 +73,7 @@ static const double LONG = 0.3;
 
 static void *other(void *unused) {
     pthread_barrier_wait(&barrier);
-    char *block = (char *)mmap(mapped, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // EXPECT its-successor
+    char *block = (char *)mmap(mapped, PAGES * PAGE, ACCESS, PRIVATE, -1, 0); // EXPECT its-successor
     if (block != mapped) abort();
     of_other = block;
     double begin = seconds();
@@ -123,7 +124,7 @@ int main(void) {
     pthread_t thread;
     pthread_create(&thread, NULL, other, NULL);
 
-    mapped = (char *)mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // EXPECT unmapped
+    mapped = (char *)mmap(NULL, PAGES * PAGE, ACCESS, PRIVATE, -1, 0); // EXPECT unmapped
     writes((volatile long *)mapped, PAGES * LONGS);
     meanwhile = let_the_other_go_on;
     munmap(mapped, PAGES * PAGE);
@@ -140,7 +141,7 @@ int main(void) {
     writes(stays, PAGES * LONGS);
     written_to_stays += PAGES * LONGS;
 
-    char *moves = (char *)mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);  // EXPECT moves
+    char *moves = (char *)mmap(NULL, PAGES * PAGE, ACCESS, PRIVATE, -1, 0); // EXPECT moves
     writes((volatile long *)moves, PAGES * LONGS);
     meanwhile = let_the_other_go_on;
     moves = (char *)mremap(moves, PAGES * PAGE, PAGES * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, of_other);

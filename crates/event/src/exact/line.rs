@@ -42,7 +42,8 @@ pub struct LineCounts {
     pub transitions: AtomicU64,
     /// Of those: bound to another node.
     pub node_transitions: AtomicU64,
-    /// Of those that found another thread: this one then read what that one had written, or wrote what that one had accessed.
+    /// Of those that found another thread: this one then read what that one had written, or wrote what that one had
+    /// accessed.
     pub true_sharing: AtomicU64,
     /// Of those: one of the two wrote, but none of what it did concerns the other.
     pub false_sharing: AtomicU64,

@@ -1,9 +1,10 @@
 //! Which places on a virtual machine are taken.
 //!
-//! Threads are placed by numbers: number 5 of four nodes is on the second. By the order in which all threads of a recording
-//! were created, programs would be spread otherwise than they work: whoever starts three children and then three threads
-//! would have these on nodes 0, 1 and 2, beside what has long ended. So each process has the lowest number that no other
-//! one has when it begins, and gives it back when it ends; its threads have the numbers from there on, as they are created.
+//! Threads are placed by numbers: number 5 of four nodes is on the second. By the order in which all threads of a
+//! recording were created, programs would be spread otherwise than they work: whoever starts three children and then
+//! three threads would have these on nodes 0, 1 and 2, beside what has long ended. So each process has the lowest
+//! number that no other one has when it begins, and gives it back when it ends. Its threads have the numbers from there
+//! on, as they are created.
 //!
 //! ```text
 //!   main   0 ============================      threads 1, 2, 3
@@ -14,7 +15,8 @@
 //! Threads that have ended keep theirs: many programs start threads while those that have done their work are about to
 //! end, and who of them is gone by then differs from run to run.
 //!
-//! 1. A slot holds its owner, plus 1, or 0. The owner is a process, or a thread that borrows its parent's memory (vfork).
+//! 1. A slot holds its owner, plus 1, or 0. The owner is a process, or a thread that borrows its parent's memory
+//!    (vfork).
 //! 2. An exec hands it on to the program that follows.
 //! 3. Where all slots are taken, a process has its place in the order of creation, which is no slot.
 

@@ -34,8 +34,8 @@ impl Vectors {
         Self::of(&image)
     }
 
-    /// What `xsave` has written. It marks the components that hold something, and a processor may find after any interrupt that
-    /// one of nothing but zeros holds nothing (AMD's do), so here all are marked.
+    /// What `xsave` has written. It marks the components that hold something, and a processor may find after any
+    /// interrupt that one of nothing but zeros holds nothing (AMD's do), so here all are marked.
     pub fn of(image: &[u8]) -> Vectors {
         let mut image = image.to_vec();
         let present = if has_avx512() { COMPONENTS } else { 7 };

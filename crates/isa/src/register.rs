@@ -1,0 +1,82 @@
+//! What code for x86-64 is made with: general registers, and pages.
+
+/// Bytes of a page.
+pub const PAGE: u64 = 1 << PAGE_BITS;
+
+/// log2 of the bytes of a page.
+pub const PAGE_BITS: u8 = 12;
+
+/// A general register. Its number is how instructions encode it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+#[allow(missing_docs, reason = "their names are all there is to say")]
+pub enum Register {
+    Rax = 0,
+    Rcx = 1,
+    Rdx = 2,
+    Rbx = 3,
+    Rsp = 4,
+    Rbp = 5,
+    Rsi = 6,
+    Rdi = 7,
+    R8 = 8,
+    R9 = 9,
+    R10 = 10,
+    R11 = 11,
+    R12 = 12,
+    R13 = 13,
+    R14 = 14,
+    R15 = 15,
+}
+
+impl Register {
+    /// In the order of their numbers.
+    pub const ALL: [Register; 16] = [
+        Register::Rax,
+        Register::Rcx,
+        Register::Rdx,
+        Register::Rbx,
+        Register::Rsp,
+        Register::Rbp,
+        Register::Rsi,
+        Register::Rdi,
+        Register::R8,
+        Register::R9,
+        Register::R10,
+        Register::R11,
+        Register::R12,
+        Register::R13,
+        Register::R14,
+        Register::R15,
+    ];
+
+    /// How instructions encode it.
+    pub const fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// Its bit in a set of registers.
+    pub const fn bit(self) -> u16 {
+        1 << self.number()
+    }
+}
+
+// As numbers, for what computes with those of any instruction.
+pub(crate) const RCX: u8 = Register::Rcx.number();
+pub(crate) const RSP: u8 = Register::Rsp.number();
+pub(crate) const RBP: u8 = Register::Rbp.number();
+pub(crate) const RSI: u8 = Register::Rsi.number();
+pub(crate) const RDI: u8 = Register::Rdi.number();
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_have_the_numbers_of_their_places() {
+        for (number, register) in (0..).zip(Register::ALL) {
+            assert_eq!(register.number(), number);
+            assert_eq!(register.bit(), 1 << number);
+        }
+    }
+}

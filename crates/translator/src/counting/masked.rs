@@ -1,0 +1,65 @@
+//! Accesses under a mask: one at the first element that is active, or one if any is.
+
+use super::masks::{address_and_mask, is_byte_mask, lanes, one_place, put_address_and_mask};
+use super::strategy::{AccessAt, CountStrategy};
+use crate::abi::what::{Operation, What};
+use crate::emit::{Emitter, Memory, call_out, load_entry, reads_and_writes};
+use crate::ir::mark::State;
+use crate::{Config, Error, Shape};
+use numalens_isa::PAGE_BITS;
+
+/// What the access does.
+fn describe(of: &AccessAt<'_>) -> What {
+    let instruction = of.instruction;
+    let operation = if one_place(instruction) { Operation::AnyActive } else { Operation::FirstActive };
+    let memory = instruction.memory_size();
+    let size = if is_byte_mask(instruction) { 1 } else { memory.element_size().clamp(1, 64) as u8 };
+    What { operation, size: size.next_power_of_two(), lanes: lanes(instruction), ..What::one(of.access.kind) }
+}
+
+/// In place, at the first active element: C libraries copy few bytes so. Flags are dead.
+pub(crate) struct FirstActive;
+
+impl CountStrategy<AccessAt<'_>> for FirstActive {
+    fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
+        let is_simple = |what: What| what.operation == Operation::FirstActive && what.size <= 8;
+        let is_masked = of.access.shape == Shape::Masked && !of.access.address.narrow;
+        is_masked && of.live.flags == 0 && !config.each && is_simple(describe(of))
+    }
+
+    fn write(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<(), Error> {
+        let &AccessAt { instruction, access, site, .. } = of;
+        let what = describe(of);
+        let [r1, r2] = address_and_mask(out, of);
+        // tzcnt r2, r2: 64 if there is none.
+        out.hot.raw(&[0xf3]);
+        out.hot.registers(true, &[0x0f, 0xbc], r2, r2);
+        out.hot.compare(r2, i32::from(what.lanes));
+        let none = out.hot.relative(&[0x0f, 0x83]);
+        out.hot.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: what.size, displacement: 0 });
+        out.hot.shift_right(r1, PAGE_BITS);
+        load_entry(&mut out.hot, out.config.shadow, r1);
+        let cold = out.count_entry(r1, reads_and_writes(access.kind), out.site_offset(site)?);
+        let back = out.hot.here();
+        out.resolve_hot(none, back)?;
+        out.resolve_hot(cold, out.cold.here())?;
+        out.map_cold(State::Counting);
+        put_address_and_mask(&mut out.cold, instruction, access, [r1, r2]);
+        call_out(&mut out.cold, &what, &[site], &[(0, r1), (1, r2)], r1);
+        out.return_to(r1, back)
+    }
+}
+
+/// The others, out of line.
+pub(crate) struct MaskedApart;
+
+impl CountStrategy<AccessAt<'_>> for MaskedApart {
+    fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
+        of.access.shape == Shape::Masked
+    }
+
+    fn write(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<(), Error> {
+        let registers = address_and_mask(out, of);
+        out.call_out_inline(&describe(of), of.site, &registers, registers[0])
+    }
+}
