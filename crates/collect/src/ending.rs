@@ -1,7 +1,7 @@
 //! When a recording of a command ends: with the command, or with the last process that it has left in the background
 //! (`--wait-all`).
 
-use crate::sample::signals;
+use crate::launch::signals;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 

@@ -13,7 +13,7 @@
 //! at random ([`Came::Later`]).
 
 use super::access_sampler::{Came, LATER};
-use crate::sample::session::{PageClass, Who};
+use crate::session::{Bound, PageClass, Who};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
@@ -68,29 +68,6 @@ pub struct Part {
     pub counts: [u64; 2],
     /// Samples that say so.
     pub samples: u32,
-}
-
-/// What is uncertain of an object.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Bound {
-    /// Accesses to pages that it has shared, which were divided.
-    pub divided: u64,
-    /// Sum over these of the accesses that the sample stands for by which they were.
-    pub squares: f64,
-    /// Those that were not told apart.
-    pub untold: u64,
-    /// Those that were divided by samples that may have come first after a pause, and not at random.
-    pub skewed: u64,
-}
-
-impl Bound {
-    /// Adds another one's.
-    pub fn add(&mut self, other: Bound) {
-        self.divided = self.divided.saturating_add(other.divided);
-        self.squares += other.squares;
-        self.untold = self.untold.saturating_add(other.untold);
-        self.skewed = self.skewed.saturating_add(other.skewed);
-    }
 }
 
 /// What is uncertain, by object; and by the page's number, where it is not known what objects lie there.

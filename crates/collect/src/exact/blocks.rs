@@ -4,7 +4,7 @@ use super::drain::Process;
 use super::heap::HeapEventQueue;
 use super::known_pages::{FILLED, KnownPage};
 use super::page_owners::PageOwners;
-use crate::sample::session::{Change, Claimed, HeapNote, Owner, Session};
+use crate::session::{Change, Claimed, HeapNote, Owner, Session};
 use numalens_profile::ids::Page;
 
 /// Whether an event can be taken in, with what is known `now`. `is_open`: what becomes of a block or mapping is not

@@ -4,7 +4,7 @@
 //! So the collector relates the two clocks, at the start over a fraction of a millisecond and then better and better,
 //! and the agents multiply. Where the kernel itself does not trust the counter, they ask the kernel.
 
-use crate::sample::perf::monotonic_ns;
+use crate::perf::monotonic_ns;
 use numalens_event::exact::{ClockAnchor, SessionHeader};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};

@@ -32,7 +32,7 @@ use super::pending_homes::PendingHomes;
 use super::release_memory::{Releasable, discard_pages, discard_process, discard_thread};
 use super::totals::{IN_FLIGHT_OF_PAGE, LastPageSlot, Row, Totals};
 use super::word_counts::{LoggedWordCounts, Waiting, WordCounts};
-use crate::sample::session::{BegunThread, Of, Session, UsedPage, command_line, name_of};
+use crate::session::{BegunThread, Of, Session, UsedPage, command_line, name_of};
 pub(super) use ends::execed;
 use ends::of_its_program;
 use heap_queue::RECORDS_FILLED;
@@ -596,5 +596,5 @@ fn name_in(entry: &DirectoryEntry) -> [u8; 16] {
 }
 
 fn monotonic_ns() -> u64 {
-    crate::sample::perf::monotonic_ns()
+    crate::perf::monotonic_ns()
 }

@@ -3,7 +3,7 @@
 use super::drain::{Drain, Process, Thread};
 use super::file::SessionFile;
 use super::totals::{IN_FLIGHT_OF_CODE, Totals, grown};
-use crate::sample::session::{CodePlace, Session};
+use crate::session::{CodePlace, Session};
 use numalens_event::exact::{self, Extent, ProcessHeader, SegmentRecord, segment};
 use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;

@@ -8,7 +8,7 @@
 use super::drain::Drain;
 use super::file::SessionFile;
 use super::release_memory::discard_lines;
-use crate::sample::session::Session;
+use crate::session::Session;
 use numalens_event::exact::{self, Extent, LINES_OF_PAGE, LineCounts};
 use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_profile::tables::{CacheLine, LineCommunication};

@@ -9,7 +9,7 @@
 use super::file::{SessionFile, Shared, set_files};
 use super::stale_files::{self, Folder, MEMORY, Owner};
 use crate::futex;
-use crate::sample::engine::RecordError;
+use crate::launch::RecordError;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, umask};
 use numalens_event::exact::machine_files::{MISSING, THERE};

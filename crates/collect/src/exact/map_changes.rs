@@ -11,7 +11,7 @@
 //! ```
 
 use super::drain::Process;
-use crate::sample::session::Session;
+use crate::session::Session;
 use numalens_event::exact::log;
 use numalens_profile::ids::Page;
 use std::ops::Range;

@@ -14,7 +14,7 @@ use super::page_owners::PageOwners;
 use super::sites::read_sites;
 use super::word_counts;
 use crate::homes::{PageHome, query_homes};
-use crate::sample::session::{Owner, PlacedBy, PlacedPage, SeenAccess, Session};
+use crate::session::{Owner, PlacedBy, PlacedPage, SeenAccess, Session};
 use numalens_event::exact::{self, Extent, LogHeader, PageRecord, ProcessHeader, by, fault, log, site, touch};
 use numalens_profile::ids::{Page, StackId, ThreadId};
 use numalens_profile::words::{Access, Fault, SystemCall};

@@ -3,7 +3,7 @@
 use super::drain::Process;
 use super::file::SessionFile;
 use super::totals::{LastPageSlot, Row};
-use crate::sample::session::Session;
+use crate::session::Session;
 use numalens_event::exact::{self, Extent, SiteRecord};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;

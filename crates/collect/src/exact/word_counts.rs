@@ -16,7 +16,7 @@ use super::clock::agents_now;
 use super::drain::{Drain, Process, WaitingPage, execed};
 use super::file::SessionFile;
 use super::release_memory::discard_words;
-use crate::sample::session::{CountedObject, Session, Who};
+use crate::session::{CountedObject, Session, Who};
 use numalens_event::exact::{self, Extent, WORD_BITS, WORDS_OF_PAGE};
 use numalens_profile::ids::{Bin, ObjectId};
 use rustc_hash::{FxHashMap, FxHashSet};

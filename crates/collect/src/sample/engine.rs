@@ -1,103 +1,21 @@
 //! The sample engine's loop: start or find the target, watch it, take in what comes, write it down.
 
-use super::hardware;
-use super::heap::{HeapChannel, HeapOptions};
-use super::launch::{Child, LaunchError, Waiting};
-use super::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
-use super::session::{HeapNotes, Output, OutputError, SeenCode, Session, SessionOptions, command_line};
-use super::signals;
 use crate::checkpoints::Checkpoints;
 use crate::control::{Command, Control, control_answer};
 use crate::ending::{self, Ending};
-use crate::limits::{self, Limit, Need, TooLow};
+use crate::hardware;
+use crate::heap_channel::{HeapChannel, HeapOptions};
+use crate::launch::{Child, Outcome, Progress, RecordError, RecordOptions, STARTING_THREADS, Target, Waiting};
+use crate::launch::{describe, signals};
+use crate::limits::{self, Limit, Need};
+use crate::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
 use crate::refused::refused;
-use numalens_profile::{Meta, Profile, Writer, start_threads};
-use std::ffi::OsString;
+use crate::session::{HeapNotes, Output, Session, command_line};
+use numalens_profile::{Meta, Writer, start_threads};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
-
-/// What to record.
-#[derive(Clone, Debug)]
-pub enum Target {
-    /// A command, from its first instruction on.
-    Launch(Vec<OsString>),
-    /// A running process.
-    Pid(i32),
-    /// All that runs on this machine.
-    All,
-}
-
-/// How to record.
-#[derive(Clone, Debug)]
-pub struct RecordOptions {
-    pub session: SessionOptions,
-    /// Samples per second and CPU.
-    pub frequency: u64,
-    /// Stop after so long.
-    pub duration: Option<Duration>,
-    /// Go on until the processes have ended that a launched command leaves.
-    pub wait_all: bool,
-    /// Replace an existing profile.
-    pub force: bool,
-    /// What is known about the recording beforehand.
-    pub meta: Meta,
-}
-
-/// What became of a recording.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The profile.
-    pub profile: PathBuf,
-    /// How the launched command ended.
-    pub status: Option<ExitStatus>,
-}
-
-/// Why a recording failed.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The exact engine cannot watch the command; it has not run.
-    #[error("the command cannot be observed: {0}. It was not run; `--engine sample` may do")]
-    Unobservable(String),
-    #[error("process {0} does not exist")]
-    NoProcess(i32),
-    /// Nothing has run.
-    #[error("{0}")]
-    Limit(TooLow),
-    #[error("{0}")]
-    System(#[from] io::Error),
-    /// The target ran, but its profile could not be finished; what a checkpoint wrote is at `partial`.
-    #[error("the profile could not be written: {error}. {}", what_is_left(partial, *status))]
-    Output { error: OutputError, partial: PathBuf, status: Option<ExitStatus> },
-    #[error(transparent)]
-    Create(OutputError),
-}
-
-impl From<TooLow> for RecordError {
-    fn from(limit: TooLow) -> Self {
-        RecordError::Limit(limit)
-    }
-}
-
-/// What the caller may want to tell its user while a recording runs.
-#[derive(Debug)]
-pub enum Progress<'a> {
-    /// The profile has grown to so many bytes.
-    Grown(u64),
-    /// So many samples, or accesses where every one is counted, have been seen since the start.
-    Seen(u64),
-    /// A checkpoint could not be written; it will be tried again.
-    WriteFailed(&'a OutputError),
-    /// Something that limits what will be seen.
-    Limited(&'a str),
-    /// All has been seen, and the profile is about to be written: its code can be named meanwhile.
-    Ended(SeenCode),
-}
 
 /// The rings are looked at this often, more often while much comes in.
 const SLOWEST_POLL: Duration = Duration::from_millis(40);
@@ -113,8 +31,6 @@ const RING_BYTES: usize = 32 << 20;
 /// takes milliseconds unless the machine is overloaded; and at once when the collector is gone. The limit is for one
 /// that hangs.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// What fails where a user may have no more of them.
-pub const STARTING_THREADS: &str = "clone of a thread that writes tables";
 /// The first announcement of the profile's size.
 const FIRST_ANNOUNCEMENT: u64 = 64 << 20;
 
@@ -507,29 +423,6 @@ impl Recorder {
             },
             (_, status) => status,
         }
-    }
-}
-
-/// What a user still has after a profile could not be finished.
-fn what_is_left(partial: &Path, status: Option<ExitStatus>) -> String {
-    let kept = if Profile::open(partial).is_ok() {
-        format!("What was collected until the last checkpoint is in {}", partial.display())
-    } else {
-        "Nothing had been written before".to_owned()
-    };
-    match status {
-        Some(status) => format!("{kept}; the program itself {}", describe(status).replace("killed", "was killed")),
-        None => kept,
-    }
-}
-
-/// How a process ended, in the words of the profile.
-pub fn describe(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited {code}"),
-        (None, Some(signal)) => format!("killed by signal {signal}"),
-        _ => "unknown".to_owned(),
     }
 }
 

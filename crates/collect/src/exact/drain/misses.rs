@@ -11,7 +11,7 @@ use super::site_counts::Counting;
 use super::{Drain, Thread};
 use crate::exact::known_pages::KnownPage;
 use crate::exact::totals::IN_FLIGHT_OF_SITE;
-use crate::sample::session::{CountedSite, Of, Session, UsedPage};
+use crate::session::{CountedSite, Of, Session, UsedPage};
 use rustc_hash::FxHashMap;
 
 /// What is known of a thread's misses.

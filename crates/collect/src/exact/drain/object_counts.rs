@@ -12,10 +12,10 @@
 //! read so far: somebody was kept from filling a record.
 
 use super::{Drain, Process, Thread};
-use crate::exact::attribution::{Bound, Part, SharedCounts};
+use crate::exact::attribution::{Part, SharedCounts};
 use crate::exact::known_pages::{Around, KnownPage};
 use crate::exact::page_owners::Had;
-use crate::sample::session::{CountedObject, Owner, PageClass, Session, Who};
+use crate::session::{Bound, CountedObject, Owner, PageClass, Session, Who};
 use numalens_event::exact::Extent;
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;

@@ -18,7 +18,7 @@
 //! ```
 
 use super::Poll;
-use crate::sample::session::CountedSite;
+use crate::session::CountedSite;
 use std::cmp::Reverse;
 
 /// What the pages of a thread have still to follow: reads and writes.

@@ -5,7 +5,7 @@ use super::{Drain, Poll};
 use crate::exact::pages;
 use crate::exact::pending_homes::is_pending;
 use crate::exact::totals::{IN_FLIGHT_OF_SITE, grown};
-use crate::sample::session::CountedSite;
+use crate::session::CountedSite;
 use numalens_event::exact::{Extent, ProcessHeader, site};
 use numalens_profile::ids::*;
 use rustc_hash::FxHashMap;

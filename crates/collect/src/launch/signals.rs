@@ -3,7 +3,7 @@
 //! Ctrl-C on a terminal reaches the whole process group: the target gets its own, so the collector only takes note.
 //! A signal that somebody sends to the collector alone (`kill`) is meant for the run, and is passed on.
 
-use super::launch::Child;
+use super::child::Child;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// What the kernel sends where a limit of the shell is passed: on the size of files, on processor time.

@@ -13,7 +13,7 @@
 //!   map_changes      what is mapped and unmapped among that, and which sites were given before
 //!   known_pages      pages by their numbers, until they have long gone
 //!   lines            cache lines, once nobody counts there any more
-//!   drain            counters and records since the last poll --> sample::session::Session
+//!   drain            counters and records since the last poll --> session::Session
 //!   machine_files    what shows programs a virtual machine
 //!   spin_wait_env    how programs wait where a virtual machine has more CPUs than there are
 //!   late_processes   programs that are executed as the command ends
@@ -51,5 +51,4 @@ pub mod stale_files;
 mod totals;
 mod word_counts;
 
-pub use attribution::Bound;
 pub use numalens_event::exact::Geometry;

@@ -1,5 +1,6 @@
 //! The fact tables under construction, and the time bins they share.
 
+use super::counts::Of;
 use numalens_aggregate::{Counts, Facts, TimeBins};
 use numalens_profile::ids::*;
 use numalens_profile::tables;
@@ -137,14 +138,6 @@ pub struct Attributed {
     pub access: Access,
     /// What it counts: 1 for a clock sample, the number of accesses that a hardware sample stands for.
     pub weight: u64,
-}
-
-/// What is counted of pages and sites.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Of {
-    Accesses,
-    /// Those that missed the thread's private cache.
-    Misses,
 }
 
 /// The facts of a recording.

@@ -1,10 +1,11 @@
 //! What an engine that counts every access adds: totals instead of samples, homes that it knows.
 
-use super::facts::{CodeKey, Of, PageKey, SiteKey};
+use super::counts::{CountedSite, Of, UsedPage};
+use super::facts::{CodeKey, PageKey, SiteKey};
 pub use super::pages::TouchId;
 use super::pages::{CHUNK, Run, Touch};
 use super::process::Caller;
-use super::threads::Bound;
+use super::threads::ThreadBinding;
 use super::vmas::Vma;
 use super::{LiveProcess, Session};
 use crate::rank;
@@ -13,38 +14,6 @@ use numalens_profile::ids::*;
 use numalens_profile::words::{Class, Fault, SystemCall};
 use numalens_topology::{CpuSet, NodeId};
 use std::path::Path;
-
-/// Counts of one thread at one site, for pages of one class.
-#[derive(Clone, Copy, Debug)]
-pub struct CountedSite {
-    pub process: ProcessId,
-    pub thread: ThreadId,
-    pub time_ns: u64,
-    /// Index of the node that the thread was bound to.
-    pub node: Option<u16>,
-    pub site: SiteId,
-    /// Index of the pages' home.
-    pub home: Option<u16>,
-    /// The pages were placed by a pinned thread.
-    pub pinned: bool,
-    pub reads: u64,
-    pub writes: u64,
-}
-
-/// Counts of one thread on one page.
-#[derive(Clone, Copy, Debug)]
-pub struct UsedPage {
-    pub process: ProcessId,
-    pub thread: ThreadId,
-    pub time_ns: u64,
-    /// Index of the node that the thread was bound to.
-    pub node: Option<u16>,
-    /// Index of the page's home.
-    pub home: Option<u16>,
-    pub page: Page,
-    pub reads: u64,
-    pub writes: u64,
-}
 
 /// A page that has come into being.
 #[derive(Clone, Copy, Debug)]
@@ -189,7 +158,7 @@ impl Session {
         let &BegunThread { process, pid, tid, node, ref place, goes_on, sp, ref name } = begun;
         let bound = self.bound_at(node, place.as_ref()).unwrap_or_else(|| {
             let node = self.node_of_index(node);
-            Bound { node, ..self.asked_bound(pid, tid).unwrap_or_else(|| self.anywhere()) }
+            ThreadBinding { node, ..self.asked_bound(pid, tid).unwrap_or_else(|| self.anywhere()) }
         });
         if let Some(thread) = self.threads.get(tid as u32).filter(|thread| goes_on && thread.process == process) {
             let id = thread.id;
@@ -214,7 +183,7 @@ impl Session {
     }
 
     /// Where a thread may run that is on `node` (index), at `place`; none where that must be asked for.
-    fn bound_at(&self, node: Option<u16>, place: Option<&(CpuSet, String)>) -> Option<Bound> {
+    fn bound_at(&self, node: Option<u16>, place: Option<&(CpuSet, String)>) -> Option<ThreadBinding> {
         let machine = &self.options.machine;
         let node = self.node_of_index(node);
         match place {
@@ -223,9 +192,13 @@ impl Session {
             Some((cpus, policy)) if machine.is_virtual => {
                 let open = self.virtual_bound(node);
                 let cpus = if *cpus == machine.cpus() { open.cpus } else { cpus.clone() };
-                Some(Bound { cpus, node, policy: if policy == "default" { open.policy } else { policy.clone() } })
+                Some(ThreadBinding {
+                    cpus,
+                    node,
+                    policy: if policy == "default" { open.policy } else { policy.clone() },
+                })
             }
-            Some((cpus, policy)) => Some(Bound { cpus: cpus.clone(), node, policy: policy.clone() }),
+            Some((cpus, policy)) => Some(ThreadBinding { cpus: cpus.clone(), node, policy: policy.clone() }),
         }
     }
 

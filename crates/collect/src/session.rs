@@ -14,8 +14,10 @@
 
 mod bindings;
 mod brought_in;
+mod code_bytes;
 mod counted;
 mod counted_objects;
+mod counts;
 mod facts;
 mod heap;
 mod huge;
@@ -37,13 +39,13 @@ mod threads;
 mod unobserved;
 mod vmas;
 
-use super::perf::{Batch, Payload, Record};
 use crate::homes::{kernel_balances, thread_affinity, thread_policy};
+use crate::perf::{Batch, Payload, Record};
 use crate::rank;
-pub use counted::{BegunThread, CodePlace, CountedSite, PlacedBy, PlacedPage, TouchId, UsedPage};
-pub use counted_objects::{Change, Claimed, CountedObject, PageClass, SeenAccess, Who};
+pub use counted::{BegunThread, CodePlace, PlacedBy, PlacedPage, TouchId};
+pub use counted_objects::{Change, Claimed, SeenAccess};
+pub use counts::{Bound, CountedObject, CountedSite, Of, PageClass, UsedPage, Who};
 use facts::FactTables;
-pub use facts::Of;
 pub use heap::{HeapNote, HeapNotes};
 use intern::Place;
 use marks::Marks;
@@ -63,7 +65,7 @@ use slots::Slots;
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use threads::{Bound, Threads};
+use threads::{ThreadBinding, Threads};
 
 /// How a recording is to be interpreted.
 #[derive(Clone, Debug)]
@@ -341,22 +343,22 @@ impl Session {
     }
 
     /// Where a thread of `node` may run on the virtual machine; none: unpinned.
-    fn virtual_bound(&self, node: Option<NodeId>) -> Bound {
+    fn virtual_bound(&self, node: Option<NodeId>) -> ThreadBinding {
         let machine = &self.options.machine;
         let cpus = match node.and_then(|node| machine.node(node)) {
             Some(node) => node.cpus.clone(),
             None => machine.cpus(),
         };
-        Bound { cpus, node, policy: self.options.policy.to_string() }
+        ThreadBinding { cpus, node, policy: self.options.policy.to_string() }
     }
 
     /// Where a thread may run of which nothing is known.
-    fn anywhere(&self) -> Bound {
-        Bound { cpus: self.options.machine.cpus(), node: None, policy: "default".to_owned() }
+    fn anywhere(&self) -> ThreadBinding {
+        ThreadBinding { cpus: self.options.machine.cpus(), node: None, policy: "default".to_owned() }
     }
 
     /// Where a thread may run now, if it still exists.
-    fn asked_bound(&self, pid: i32, tid: i32) -> Option<Bound> {
+    fn asked_bound(&self, pid: i32, tid: i32) -> Option<ThreadBinding> {
         let cpus = thread_affinity(tid).ok()?;
         let policy = thread_policy(pid, tid).ok()?;
         Some(bound(&self.options.machine, cpus, policy))
@@ -556,10 +558,10 @@ impl Session {
 }
 
 /// The placement that CPUs and a memory policy make: a policy that binds to one node wins.
-fn bound(machine: &Machine, cpus: CpuSet, policy: String) -> Bound {
+fn bound(machine: &Machine, cpus: CpuSet, policy: String) -> ThreadBinding {
     let by_policy = policy.strip_prefix("bind:").and_then(|nodes| nodes.parse().ok()).map(NodeId);
     let node = by_policy.or_else(|| machine.single_node(&cpus));
-    Bound { cpus, node, policy }
+    ThreadBinding { cpus, node, policy }
 }
 
 /// The words of a process's command; `None` for one that is gone, or has none.

@@ -2,7 +2,7 @@
 
 use super::process::Caller;
 use super::{PendingAccess, PendingFault, PendingFetch, Session, pages};
-use crate::sample::perf::{Batch, EventKind, Record, Sampled};
+use crate::perf::{Batch, EventKind, Record, Sampled};
 use numalens_isa as isa;
 use numalens_profile::ids::*;
 use numalens_profile::words::{Access, Fault, Found, SystemCall};

@@ -1,6 +1,7 @@
 //! A process while it lives: its memory map, its code, its pages, its heap blocks.
 
 use super::bindings::Bindings;
+use super::code_bytes::CodeBytes;
 use super::intern::{Code, Place};
 use super::objects::Blocks;
 use super::pages::{PageMap, TouchId};
@@ -9,7 +10,6 @@ use super::thread_locals::ThreadLocals;
 use super::vmas::{Vma, Vmas};
 use crate::globals::{DataRange, data_ranges};
 use crate::homes::{Permissions, read_maps};
-use crate::sample::code_bytes::CodeBytes;
 use crate::unwind::{AddressSpace, Module, ModuleCache, combine};
 use numalens_isa as isa;
 use numalens_profile::ids::{ModuleId, Page, ProcessId, StackId};

@@ -182,12 +182,12 @@ impl Session {
 
 #[cfg(test)]
 mod tests {
-    use super::super::threads::Bound;
+    use super::super::threads::ThreadBinding;
     use super::*;
     use numalens_topology::CpuSet;
 
     fn begin(threads: &mut Threads, tid: u32, sp: u64, life: Range<u64>) -> ThreadId {
-        let bound = Bound { cpus: CpuSet::default(), node: None, policy: String::new() };
+        let bound = ThreadBinding { cpus: CpuSet::default(), node: None, policy: String::new() };
         let thread = threads.begin(ProcessId(0), tid, "", life.start, bound, "start");
         threads.stack_seen(tid, sp);
         if life.end != u64::MAX {

@@ -8,10 +8,10 @@ use super::marks::name_of;
 use super::objects::NewBlock;
 use super::pages::{CHUNK, Run, Touch};
 use super::process::{Caller, LiveProcess};
-use super::threads::Bound;
+use super::threads::ThreadBinding;
 use super::vmas::sets_nothing_aside;
 use super::{Session, bound};
-use crate::sample::heap::{Call, HeapEvent};
+use crate::heap_channel::{Call, HeapEvent};
 use numalens_event::request::Request;
 use numalens_profile::ids::{ObjectId, Page};
 use numalens_profile::tables;
@@ -108,7 +108,7 @@ pub(super) enum What {
     },
     /// Not the interposer's: we have looked.
     Observed {
-        bound: Bound,
+        bound: ThreadBinding,
     },
     PagesMoved {
         target: i32,
@@ -225,7 +225,7 @@ impl HeapNotes {
     }
 
     /// Adds what was seen of a thread's placement.
-    pub fn observed(&mut self, time: u64, pid: i32, tid: u32, bound: Bound) {
+    pub fn observed(&mut self, time: u64, pid: i32, tid: u32, bound: ThreadBinding) {
         self.notes.push(HeapNote { time, pid, tid, what: What::Observed { bound } });
     }
 

@@ -8,7 +8,7 @@ use rustc_hash::FxHashMap;
 
 /// Where a thread may run.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Bound {
+pub struct ThreadBinding {
     pub cpus: CpuSet,
     /// The node that it is bound to, by its CPUs or its memory policy; `None`: unpinned.
     pub node: Option<NodeId>,
@@ -20,7 +20,7 @@ pub struct Bound {
 pub struct LiveThread {
     pub id: ThreadId,
     pub process: ProcessId,
-    pub bound: Bound,
+    pub bound: ThreadBinding,
     pub last_cpu: u32,
     /// The stack pointer of its latest sample: says which mapping is its stack.
     pub sp: u64,
@@ -50,7 +50,7 @@ impl Threads {
         tid: u32,
         name: &str,
         time_ns: u64,
-        bound: Bound,
+        bound: ThreadBinding,
         cause: &str,
     ) -> ThreadId {
         self.end(tid, time_ns);
@@ -147,7 +147,7 @@ impl Threads {
     }
 
     /// Notes where a thread may run now; an entry of the pinning log if that is news.
-    pub fn bind(&mut self, tid: u32, bound: Bound, time_ns: u64, cause: &str) {
+    pub fn bind(&mut self, tid: u32, bound: ThreadBinding, time_ns: u64, cause: &str) {
         let Some(thread) = self.live.get_mut(&tid) else { return };
         if thread.bound == bound {
             return;
@@ -159,7 +159,7 @@ impl Threads {
 
     /// The same for the thread `id` of a program that has bound it itself: it may have ended by now, when what
     /// it has told before is read.
-    pub fn rebind(&mut self, tid: u32, id: ThreadId, bound: Bound, time_ns: u64) {
+    pub fn rebind(&mut self, tid: u32, id: ThreadId, bound: ThreadBinding, time_ns: u64) {
         const BOUND: &str = "sched_setaffinity";
         match self.live.get(&tid).filter(|thread| thread.id == id) {
             Some(thread) if thread.bound.policy != bound.policy => self.bind(tid, bound, time_ns, "set_mempolicy"),
@@ -171,7 +171,7 @@ impl Threads {
         }
     }
 
-    fn log(&mut self, process: ProcessId, thread: ThreadId, bound: &Bound, time_ns: u64, cause: &str) {
+    fn log(&mut self, process: ProcessId, thread: ThreadId, bound: &ThreadBinding, time_ns: u64, cause: &str) {
         self.placements.push(tables::Placement {
             process,
             thread,
@@ -199,7 +199,7 @@ mod tests {
     #[test]
     fn what_a_thread_has_reported_is_its_own_when_it_has_ended() {
         let mut threads = Threads::default();
-        let bound = || Bound { cpus: CpuSet::default(), node: None, policy: String::new() };
+        let bound = || ThreadBinding { cpus: CpuSet::default(), node: None, policy: String::new() };
         let (one, other) = (ProcessId(0), ProcessId(1));
         let first = threads.begin(one, 7, "", 1000, bound(), "start");
         assert_eq!(threads.at(one, 7, 5000), Some(first));

@@ -9,15 +9,14 @@
 //!   block comes ----> pages that it lies on                               ---> Owner and its own
 //! ```
 
+use super::counts::{Bound, CountedObject, Who};
 use super::facts::ObjectKey;
-use super::heap::What;
+use super::heap::{HeapNote, What};
 use super::objects::Owner;
 use super::pages::{Touch, TouchId};
 use super::vmas::Vma;
 use super::{HeapNotes, Session};
-use crate::exact::Bound;
-use crate::sample::heap::Call;
-use crate::sample::session::heap::HeapNote;
+use crate::heap_channel::Call;
 use numalens_aggregate::Counts;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
@@ -57,33 +56,6 @@ pub enum Change {
     Released(Range<Page>),
     /// The same, and the pages go with it, or what becomes of them is told next.
     Unmapped,
-}
-
-/// What counts of a page tell of it: the index of its home, and whether it was placed by a pinned thread.
-pub type PageClass = (Option<u16>, bool);
-
-/// Whose counts.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Who {
-    pub thread: ThreadId,
-    /// Index of the node that the thread was bound to.
-    pub node: Option<u16>,
-    /// Of the pages.
-    pub class: PageClass,
-}
-
-/// Counts of one thread for one object, on pages of one class. Which instructions they were is not known: whole pages
-/// are counted.
-#[derive(Clone, Copy, Debug)]
-pub struct CountedObject {
-    pub process: ProcessId,
-    pub who: Who,
-    pub time_ns: u64,
-    pub object: ObjectId,
-    /// Reads and writes.
-    pub counts: [u64; 2],
-    /// Samples that the counts are estimated from; 0: they are exact.
-    pub samples: u32,
 }
 
 /// One access that was looked at.

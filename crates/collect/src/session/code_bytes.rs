@@ -38,11 +38,6 @@ pub struct CodeBytes {
 }
 
 impl CodeBytes {
-    /// An empty cache.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// The code of process `pid` from `before` bytes before `ip` to `after` bytes behind it, less where the
     /// mapping ends. `None` when the bytes at `ip` cannot be had: no such mapping, the file or the process gone.
     pub fn around(
@@ -70,14 +65,6 @@ impl CodeBytes {
         let function = self.function(module, mapping.svma(ip));
         let boundary = function.map(|function| function.start.wrapping_add(mapping.bias)).filter(|&at| at >= low);
         Some(CodeWindow { start: low, bytes, boundary })
-    }
-
-    /// The function that encloses `ip`, in addresses of the process.
-    pub fn enclosing_function(&mut self, space: &AddressSpace, ip: u64) -> Option<Range<u64>> {
-        let mapping = space.find(ip)?;
-        let bias = mapping.bias;
-        let range = self.function(mapping.module.as_deref()?, ip.wrapping_sub(bias))?;
-        Some(range.start.wrapping_add(bias)..range.end.wrapping_add(bias))
     }
 
     fn function(&mut self, module: &Module, svma: u64) -> Option<Range<u64>> {
@@ -133,6 +120,14 @@ mod tests {
     use std::path::Path;
 
     use super::*;
+
+    /// The function that encloses `ip`, in addresses of the process.
+    fn enclosing_function(code: &mut CodeBytes, space: &AddressSpace, ip: u64) -> Option<Range<u64>> {
+        let mapping = space.find(ip)?;
+        let bias = mapping.bias;
+        let range = code.function(mapping.module.as_deref()?, ip.wrapping_sub(bias))?;
+        Some(range.start.wrapping_add(bias)..range.end.wrapping_add(bias))
+    }
     use crate::homes::read_maps;
     use crate::unwind::ModuleCache;
 
@@ -158,7 +153,7 @@ mod tests {
     #[test]
     fn bytes_of_files_are_those_in_memory() {
         let space = own_space();
-        let mut code = CodeBytes::new();
+        let mut code = CodeBytes::default();
         let functions =
             [own_pid as *const () as u64, libc::qsort as *const () as u64, libc::memcpy as *const () as u64];
         for ip in functions {
@@ -168,7 +163,7 @@ mod tests {
                 assert_eq!(window.bytes, in_memory(&window), "{ip:x} {before} {after}");
             }
             // Inside of the function its start is the boundary.
-            let function = code.enclosing_function(&space, ip).unwrap();
+            let function = enclosing_function(&mut code, &space, ip).unwrap();
             assert!(function.contains(&ip));
             let window = code.around(own_pid(), &space, function.start + 1, 16, 16).unwrap();
             assert_eq!(window.boundary, Some(function.start));
@@ -178,7 +173,7 @@ mod tests {
     #[test]
     fn a_window_ends_with_its_mapping() {
         let space = own_space();
-        let mut code = CodeBytes::new();
+        let mut code = CodeBytes::default();
         for mapping in space.mappings().iter().filter(|mapping| mapping.module.is_some()) {
             for ip in [mapping.start, mapping.end - 1] {
                 let Some(window) = code.around(own_pid(), &space, ip, 100, 100) else { continue };
@@ -202,7 +197,7 @@ mod tests {
         let mut cache = ModuleCache::new();
         let mut space = AddressSpace::new();
         space.add_mapping(&mut cache, start, start + 3 * 4096, 0, Path::new("//anon"));
-        let mut code = CodeBytes::new();
+        let mut code = CodeBytes::default();
         let window = code.around(own_pid(), &space, start + 4096 + 8, 64, 8000).unwrap();
         assert_eq!((window.start, window.bytes.len(), window.boundary), (start + 4096, 4096, None));
         assert!(window.bytes.iter().all(|&byte| byte == 0xc3));
@@ -222,6 +217,6 @@ mod tests {
         let mut cache = ModuleCache::new();
         let mut space = AddressSpace::new();
         space.add_mapping(&mut cache, 0x10000, 0x20000, 0, Path::new(""));
-        assert_eq!(CodeBytes::new().around(child.id() as i32, &space, 0x10010, 8, 8), None);
+        assert_eq!(CodeBytes::default().around(child.id() as i32, &space, 0x10010, 8, 8), None);
     }
 }

@@ -1,7 +1,7 @@
 //! Perf records as the session wants them: decoded, owned, in one batch with shared storage.
 
 use super::attr::EventKind;
-use crate::sample::hardware::{DataSource, MemoryAccess, Weight, ibs};
+use crate::hardware::{DataSource, MemoryAccess, Weight, ibs};
 use perf_event_data::endian::Native;
 use perf_event_data::parse::{ParseConfig, Parser};
 use perf_event_data::{Comm, Exit, Fork, Lost, LostSamples, Mmap, Mmap2, RecordMetadata, Sample, Visitor};

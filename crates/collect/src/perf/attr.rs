@@ -1,6 +1,6 @@
 //! Which perf events are opened, and with which attributes.
 
-use crate::sample::hardware::HardwareEvent;
+use crate::hardware::HardwareEvent;
 use perf_event_open_sys::bindings::{self as sys, perf_event_attr};
 
 /// What an event of ours tells.
