@@ -12,7 +12,6 @@
 //! accesses a sample there stands for, what was not told apart, and what was divided by samples that may not have come
 //! at random ([`Came::Later`]).
 
-use super::access_sampler::{Came, LATER};
 use crate::session::{Bound, PageClass, Who};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -24,6 +23,19 @@ const SAMPLES: usize = 32;
 /// How much more than of equal, independent ones the variance is of samples that are drawn by time, and whose weights
 /// come from the same samples.
 const UNEVEN: f64 = 2.0;
+
+/// How long after its page was drawn an access came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Came {
+    /// As soon as it does where the page is in use.
+    Soon,
+    /// In a time that is [`LATER`] times as long, after that: it began what was not under way. By as many as come then
+    /// can be told how many of those that came soon are of that kind as well.
+    Later,
+}
+
+/// See [`Came::Later`].
+pub const LATER: u64 = 3;
 
 /// A sampled access.
 #[derive(Clone, Copy, Debug)]

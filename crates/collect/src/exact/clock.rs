@@ -17,6 +17,9 @@ const ONLY: Duration = Duration::from_millis(20);
 const TRUSTED: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
 
+/// By how much the clocks of agents, library and collector may differ.
+pub const CLOCKS_DIFFER_NS: u64 = 200_000;
+
 /// The relation between both clocks.
 pub struct Clock {
     first: (u64, u64),

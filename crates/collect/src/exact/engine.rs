@@ -337,20 +337,20 @@ impl Recorder {
                 return;
             }
             let header = self.file.header();
-            let nap = NAP.mul_f64(self.drain.around_one());
+            let nap = NAP.mul_f64(self.drain.sampler().around_one());
             futex::sleep_on(&header.requests, header.answered.load(Relaxed), nap);
             // A phase begins or ends: what was counted before belongs to the time before.
             mark_waits |= self.asked(child.pid);
             let mark_is_due = mark_waits && last_poll.elapsed() > poll_cost.usual() * marks.share();
             if last_sampling.elapsed() >= (began.elapsed() / WATCHES).max(sampling_cost.usual() * SAMPLING_SHARE) {
                 let begun = Instant::now();
-                self.drain.sampler(&self.file);
+                self.drain.draw(&self.file);
                 sampling_cost.add(begun.elapsed());
                 last_sampling = Instant::now();
             }
             let (slowest, poll_share) = match self.session.records_every_object() {
                 true => (FASTEST_POLL_FOR_BLOCKS, POLL_SHARE_OF_BLOCKS),
-                false if self.drain.divides_much() => (FASTEST_POLL_TO_DIVIDE, POLL_SHARE),
+                false if self.drain.sampler().is_much_shared() => (FASTEST_POLL_TO_DIVIDE, POLL_SHARE),
                 false => (FASTEST_POLL, POLL_SHARE),
             };
             let fastest = (began.elapsed() / 4).clamp(FIRST_POLL, slowest);
@@ -381,7 +381,7 @@ impl Recorder {
             }
             if checkpoints.are_due() {
                 let begun = Instant::now();
-                self.drain.note(&self.file, &mut self.meta);
+                self.drain.notes().add_to(&self.file, &mut self.meta);
                 self.drain.divide(&mut self.session);
                 if let Err(error) = self.session.checkpoint(&mut self.meta) {
                     progress(Progress::WriteFailed(&error));
@@ -472,17 +472,17 @@ impl Recorder {
         let end = status.map_or_else(|| "unknown".to_owned(), describe);
         self.drain.first_ended(&self.file, &mut self.session, child.pid, end.clone())?;
         self.meta.exit_status = end;
-        self.drain.note(&self.file, &mut self.meta);
+        self.drain.notes().add_to(&self.file, &mut self.meta);
         if let Some(heap) = self.drain.heap() {
             heap.note(&mut self.meta);
         }
         for what in &self.meta.unobserved {
             progress(Progress::Limited(&format!("not observed: {what}")));
         }
-        for what in self.drain.refused() {
+        for what in self.drain.notes().refused() {
             progress(Progress::Limited(&format!("refused, as memory of numalens is there: {what}")));
         }
-        self.meta.notes.extend(self.drain.failures());
+        self.meta.notes.extend(self.drain.notes().failures());
         self.meta.notes.extend(self.ending.note(ending::running(&self.session.live_pids())));
         let finished = self.session.finish(&mut self.meta, |code| progress(Progress::Ended(code)));
         signals::release();

@@ -4,7 +4,7 @@ use super::image::Image;
 use super::stale_files::Owner;
 use crate::refused::refused;
 use memmap2::{MmapOptions, MmapRaw};
-use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, SessionHeader, Slots};
+use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, ProcessHeader, SessionHeader, Slots, end};
 use numalens_topology::{CpuSet, Machine, PagePolicy, ThreadPlacement};
 use std::fs::File;
 use std::io;
@@ -77,6 +77,11 @@ impl Shared {
         &self.words(0, 1)[0]
     }
 
+    /// The header of a process, which the piece begins with.
+    pub fn process(&self) -> &ProcessHeader {
+        &self.words(0, 1)[0]
+    }
+
     /// Bytes mapped.
     pub fn len(&self) -> usize {
         self.map.len()
@@ -102,7 +107,7 @@ of_atomics!(
     SessionHeader,
     DirectoryEntry,
     Placement,
-    exact::ProcessHeader,
+    ProcessHeader,
     exact::SiteRecord,
     exact::LastPageRecord,
     exact::DirectHeader,
@@ -302,6 +307,21 @@ impl SessionFile {
     pub fn last_count_of(&self, extent: Extent) -> Option<u64> {
         let left = self.entry(extent)?.left_ns.load(Acquire);
         Some(left).filter(|&left| left != 0).or_else(|| self.end_of(extent))
+    }
+
+    /// Whether a process's program was replaced by another.
+    pub fn has_execed(&self, extent: Extent) -> bool {
+        self.entry(extent).is_some_and(|entry| entry.end.load(Acquire) & 0xff == end::EXEC)
+    }
+
+    /// How far to read what is said of a process until `until`: when it has called exec, what comes later is of the next
+    /// program in it, whose beginning may not have been read yet. To be asked after all has been read that is to be
+    /// sorted by it.
+    pub fn of_its_program(&self, extent: Extent, until: u64) -> u64 {
+        if !self.has_execed(extent) {
+            return until;
+        }
+        self.end_of(extent).map_or(until, |end| end.min(until))
     }
 
     /// The entry of an extent that has been given.

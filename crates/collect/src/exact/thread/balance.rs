@@ -12,18 +12,18 @@
 //! ```text
 //!   sites grow by n     counting: reported         paused: left out
 //!                          |                      |
-//!                       to_tell += n           to_leave += n
+//!                       to_report += n           to_leave += n
 //!                          |                      |
 //!   pages grow by m     m are taken from to_report first, then from to_leave; the rest waits for the next poll
 //! ```
 
-use super::Poll;
+use crate::exact::poll::Poll;
 use crate::session::CountedSite;
 use std::cmp::Reverse;
 
 /// What the pages of a thread have still to follow: reads and writes.
 #[derive(Clone, Copy, Default, Debug)]
-pub(in crate::exact) struct Balance {
+pub struct Balance {
     to_report: [i64; 2],
     to_leave: [i64; 2],
 }

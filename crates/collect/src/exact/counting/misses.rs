@@ -3,62 +3,43 @@
 //! They are reported as accesses are, by site and by page. In a recording that is paused, a miss belongs to the part
 //! that its access belongs to. The two are counted one after the other, and a thread that runs on may be read in
 //! between: so of a site that has reported *n* accesses no more than *n* misses are reported, and pages follow sites
-//! ([`super::pauses`]).
+//! ([`Balance`](crate::exact::thread::Balance)).
 
+use super::Counting;
 use super::page_counts::{GrownPage, fill_up, sum};
-use super::pauses::Balance;
-use super::site_counts::Counting;
-use super::{Drain, Thread};
 use crate::exact::known_pages::KnownPage;
+use crate::exact::thread::Thread;
 use crate::exact::totals::IN_FLIGHT_OF_SITE;
 use crate::session::{CountedSite, Of, Session, UsedPage};
 use rustc_hash::FxHashMap;
 
-/// What is known of a thread's misses.
-#[derive(Default)]
-pub(super) struct Misses {
-    sites: FxHashMap<u64, u64>,
-    pages: FxHashMap<u64, [u64; 2]>,
-    /// Those of sites that were left out.
-    left_out: FxHashMap<u64, u64>,
-    /// What pages have still to follow.
-    balance: Balance,
-}
-
-impl Misses {
-    /// Of a page that has gone nothing more will be counted.
-    pub(super) fn forget(&mut self, page: u32) {
-        self.pages.remove(&page.into());
-    }
-}
-
-impl Drain {
+impl Counting<'_> {
     /// Reports those accesses of a thread that missed its cache. Its accesses have been reported.
-    pub(super) fn count_misses(
+    pub fn report_misses(
         &self,
         session: &mut Session,
-        counting: &Counting<'_>,
         thread: &mut Thread,
         mut sites: Vec<(u64, u64)>,
-        pages: FxHashMap<u64, [u64; 2]>,
+        pages: &FxHashMap<u64, [u64; 2]>,
     ) {
         let reported = session.is_counting();
         let misses = &mut thread.misses;
         if reported && session.was_ever_paused() {
             for (at, count) in &mut sites {
                 let of = |map: &FxHashMap<u64, u64>| map.get(at).copied().unwrap_or(0);
-                *count = (*count).min(of(&thread.sites) - of(&thread.left_out) + of(&misses.left_out));
+                *count =
+                    (*count).min(of(&thread.accesses.sites) - of(&thread.accesses.left_out) + of(&misses.left_out));
             }
         }
-        let (mut grown_pages, _) = self.grown_pages(counting, &mut misses.pages, &pages, IN_FLIGHT_OF_SITE);
+        let (mut grown_pages, _) = self.grown_pages(&mut misses.pages, pages, IN_FLIGHT_OF_SITE);
         let mut missed = Vec::new();
-        self.count_sites(counting, &mut misses.sites, sites, |at, counted| {
+        self.count_sites(&mut misses.sites, sites, |at, counted| {
             // The read of a read-modify-write fetches the line.
             let writes = if counted.reads != 0 { 0 } else { counted.writes };
             missed.push((at, CountedSite { writes, ..*counted }));
         });
-        if reported && counting.poll.balances(thread.waits) {
-            let missing = misses.balance.end(counting.poll, &mut missed, sum(&grown_pages));
+        if reported && self.poll.balances(thread.waits) {
+            let missing = misses.balance.end(self.poll, &mut missed, sum(&grown_pages));
             fill_up(&mut grown_pages, missing, &misses.pages);
         }
         for (at, missed) in missed {
@@ -70,18 +51,17 @@ impl Drain {
             }
         }
         for GrownPage { number, more } in grown_pages {
-            let Some(&KnownPage { page, class: (home, _), .. }) = self.known_page(counting.lookup.process, number)
-            else {
+            let Some(&KnownPage { page, class: (home, _), .. }) = self.known_page(number) else {
                 continue;
             };
             let before = misses.pages.entry(number.into()).or_default();
             let [reads, writes] = [0, 1].map(|kind| {
-                let (reported, too_early) = misses.balance.page(counting.strict, kind, more[kind]);
+                let (reported, too_early) = misses.balance.page(self.strict, kind, more[kind]);
                 before[kind] -= too_early;
                 reported
             });
             if (reads, writes) != (0, 0) {
-                let (process, node, time_ns) = (counting.lookup.process.id, counting.node, counting.time_ns);
+                let (process, node, time_ns) = (self.process().id, self.node, self.time_ns);
                 let missed = UsedPage { process, thread: thread.id, time_ns, node, home, page, reads, writes };
                 session.count_page(Of::Misses, &missed);
             }
