@@ -1,7 +1,7 @@
 //! Memory whose pages the kernel brings in as it is mapped (MAP_POPULATE, MAP_LOCKED): no fault tells of them, but the call that maps them does.
 
 use super::Session;
-use super::pages::Touch;
+use super::touches::Touch;
 use numalens_profile::ids::{ObjectId, SiteId, StackId, ThreadId};
 use numalens_profile::words::{Fault, SystemCall};
 use std::ops::Range;
@@ -20,16 +20,16 @@ impl Session {
             return;
         }
         let touch = brought_in.and_then(|(site, stack)| {
-            let process = self.live.get(&pid)?.id;
+            let process = self.processes.get(pid)?.id;
             let node = self.threads.of_process(process).find(|known| known.id == thread)?.bound.node;
             let (bin, pinned) = (self.bin(time_ns), node.is_some());
             let touch = Touch::first(process, thread, node, site?, stack, bin, pinned, Fault::Anonymous, Some(object));
-            Some(self.touches.intern(Touch { call: Some(SystemCall::Mmap), ..touch }))
+            Some(self.pages.touches.intern(Touch { call: Some(SystemCall::Mmap), ..touch }))
         });
-        let Some(live) = self.live.get_mut(&pid) else { return };
+        let Some(live) = self.processes.get_mut(pid) else { return };
         match touch {
-            Some(touch) => live.brought_in.insert(range, touch),
-            None => live.brought_in.remove(range),
+            Some(touch) => live.policies.brought_in.insert(range, touch),
+            None => live.policies.brought_in.remove(range),
         }
     }
 }

@@ -9,28 +9,22 @@
 //!   block comes ----> pages that it lies on                               ---> Owner and its own
 //! ```
 
+use super::Session;
 use super::counts::{Bound, CountedObject, Who};
 use super::facts::ObjectKey;
-use super::heap::{HeapNote, What};
+use super::heap_notes::{HeapNote, HeapNotes, What};
 use super::objects::Owner;
-use super::pages::{Touch, TouchId};
-use super::vmas::Vma;
-use super::{HeapNotes, Session};
+use super::stacks::StackAccess;
 use crate::heap_channel::Call;
 use numalens_aggregate::Counts;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
-use numalens_profile::words::{Access, Class, Found, ObjectKind};
-use numalens_topology::NodeId;
+use numalens_profile::words::{Access, Class, Found};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeSet;
 use std::ops::Range;
 
 /// Bytes that glibc has before a block in a mapping of its own.
 const HEADER: u64 = 16;
-
-/// The farthest that a stack grows below what was seen of it.
-const LARGEST_STACK: u64 = 64 << 20;
 
 /// Memory that an object has taken.
 #[derive(Clone, Debug)]
@@ -80,8 +74,7 @@ impl Session {
     /// Adds an access to the samples. Its counts are in the facts already.
     pub fn access_seen(&mut self, seen: &SeenAccess) {
         let machine = &self.options.machine;
-        let id = |index: u16| machine.nodes.get(usize::from(index)).map(|node| node.id);
-        let (node, home): (Option<NodeId>, Option<NodeId>) = (seen.node.and_then(id), seen.home.and_then(id));
+        let (node, home) = (self.node_id(seen.node), self.node_id(seen.home));
         self.output.add_sample(tables::Sample {
             process: seen.process,
             time_ns: seen.time_ns,
@@ -106,7 +99,7 @@ impl Session {
     /// Returns what memory has changed hands.
     pub fn apply_heap_event(&mut self, notes: &HeapNotes, note: &HeapNote) -> Option<Change> {
         let time_ns = self.advance(note.time);
-        let live = self.live.get_mut(&note.pid)?;
+        let live = self.processes.get_mut(note.pid)?;
         match &note.what {
             What::Alloc { call, before, own_mapping, .. } => {
                 let since_ns = if *before == 0 { time_ns } else { self.since_start(*before) };
@@ -143,13 +136,13 @@ impl Session {
             What::Moved { old, old_size, new, new_size } => {
                 let (start, end) = (*new, new.saturating_add(*new_size));
                 self.objects.moved(&mut live.blocks, *old..old.saturating_add(*old_size), start..end, time_ns);
-                live.move_reserved(*old..old.saturating_add(*old_size), start..end);
+                live.reserved.moved(*old..old.saturating_add(*old_size), start..end);
                 // What an allocator makes smaller or larger in its place may be a block that nobody tells of.
                 let has_stayed = old == new && live.blocks.outer(start.saturating_add(HEADER)).is_none();
                 has_stayed.then(|| Change::Released(Page::of(start)..Page::of(end.saturating_add(4095))))
             }
             What::Began => {
-                self.processes[live.id.0 as usize].heap_observed = true;
+                self.processes.heap_observed(note.pid);
                 None
             }
             _ => None,
@@ -158,39 +151,24 @@ impl Session {
 
     /// Whether a thread is known that an event speaks of.
     pub fn knows_thread(&self, note: &HeapNote) -> bool {
-        let process = self.live.get(&note.pid).map(|live| live.id);
+        let process = self.processes.get(note.pid).map(|live| live.id);
         process.is_some_and(|process| self.threads.at(process, note.tid, self.since_start(note.time)).is_some())
     }
 
     /// Whose a page is now.
     pub fn owner_of(&mut self, pid: i32, page: Page, time_ns: u64) -> Owner {
-        let Some(live) = self.live.get(&pid) else { return Owner::Nobody };
-        let by_blocks = live.blocks.owner_of(page);
-        if by_blocks != Owner::Nobody {
-            return by_blocks;
-        }
-        let start = page.address();
-        let end = start + 4096;
-        let has_data = live.has_data_in(start..end);
-        match self.variable_at(pid, start, time_ns) {
-            Some((object, range)) if range.start <= start && end <= range.end => return Owner::One(object),
-            _ if has_data => return Owner::Several,
-            _ => {}
-        }
-        match self.object_of_mapping(pid, start, time_ns) {
-            Some(object) => Owner::One(object),
-            None => Owner::Nobody,
-        }
+        let Some(process) = self.processes.get(pid) else { return Owner::Nobody };
+        self.objects.owner_of(process, &self.threads, page, time_ns)
     }
 
-    /// The same, as far as heap blocks tell.
+    /// Whose a page is now, as far as heap blocks tell.
     pub fn owner_by_blocks(&self, pid: i32, page: Page) -> Owner {
-        self.live.get(&pid).map_or(Owner::Nobody, |live| live.blocks.owner_of(page))
+        self.processes.get(pid).map_or(Owner::Nobody, |live| live.blocks.owner_of(page))
     }
 
     /// The heap blocks on a page: whose they are.
     pub fn holders_on(&self, pid: i32, page: Page) -> Vec<ObjectId> {
-        self.live.get(&pid).map_or_else(Vec::new, |live| live.blocks.objects_on(page))
+        self.processes.get(pid).map_or_else(Vec::new, |live| live.blocks.objects_on(page))
     }
 
     /// Whether an object is a heap block, or several of one place.
@@ -201,7 +179,7 @@ impl Session {
     /// Whether variables of a module may lie on a page.
     pub fn has_variables(&self, pid: i32, page: Page) -> bool {
         let (start, end) = (page.address(), page.address() + 4096);
-        self.live.get(&pid).is_some_and(|live| live.has_data_in(start..end))
+        self.processes.get(pid).is_some_and(|live| live.variables.has_data_in(start..end))
     }
 
     /// The object that an access touched that placed a page, where it is known more closely than by its mapping.
@@ -209,93 +187,73 @@ impl Session {
         self.holder_of(pid, address, time_ns).filter(|&object| !self.objects.is_rest(object))
     }
 
-    /// A page that was touched for an object that was on its way: it has that object's touch from now on.
-    pub fn touched_for(&mut self, pid: i32, page: Page, touch: TouchId, claimed: &Claimed) -> Option<TouchId> {
-        // Of a page that has been moved since: that of the period in force.
-        let in_force = self.live.get(&pid).and_then(|live| live.pages.get(page)).map_or(touch, |state| state.touch);
-        let before = self.touches.get(in_force);
-        // Fresh to the object, not fresh: its allocator has brought it along from the block that was there before.
-        let to_another = before.moved && before.object != Some(claimed.object);
-        let touch = Touch { object: Some(claimed.object), to_another, ..before };
-        let touch = self.touches.intern(touch);
-        if let Some(live) = self.live.get_mut(&pid)
-            && let Some(state) = live.pages.get(page)
-        {
-            if state.huge {
-                live.pages.place_huge(page, touch, state.home, state.inferred);
-            } else {
-                live.pages.place(page, touch, state.home, state.inferred);
-            }
-        }
-        Some(touch)
-    }
-
     /// The object that holds an address now.
     pub fn holder_of(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
-        self.block_or_variable_at(pid, address, time_ns).or_else(|| self.object_of_mapping(pid, address, time_ns))
+        self.objects.holder_of(self.processes.get(pid)?, &self.threads, address, time_ns)
     }
 
-    /// The same; what lies in no mapping of the program is an object as well.
+    /// The object that holds an address now; what lies in no mapping of the program is an object as well.
     pub fn any_holder_of(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
-        let process = self.live.get(&pid)?.id;
-        let holder = self.holder_of(pid, address, time_ns);
-        Some(holder.unwrap_or_else(|| self.objects.unmapped(process, time_ns)))
+        let process = self.processes.get(pid)?;
+        let holder = self.objects.holder_of(process, &self.threads, address, time_ns);
+        Some(holder.unwrap_or_else(|| self.objects.unmapped(process.id, time_ns)))
     }
 
     /// What stands for memory that is nobody's more closely.
     pub fn object_of_mapping(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
-        let live = self.live.get(&pid)?;
-        let process = live.id;
-        let vma: Vma = match live.vmas.find(address) {
-            Some(vma) => vma.clone(),
-            // A stack that has grown.
-            None => {
-                let above = live.vmas.above(address)?;
-                let is_stack = above.path.as_os_str() == "[stack]" && above.start - address < LARGEST_STACK;
-                is_stack.then(|| above.clone())?
-            }
-        };
-        if let Some((thread, tid)) = self.stack_owner(process, &vma, pid, time_ns) {
-            return Some(self.objects.stack_of(process, thread, tid, vma.start..vma.end, time_ns));
-        }
-        Some(self.objects.of_mapping(process, &vma, time_ns))
+        self.objects.of_mapping_at(self.processes.get(pid)?, &self.threads, address, time_ns)
+    }
+
+    /// Whose a page is that is known as `object`'s and was accessed at a time, by a thread: stacks are handed on.
+    pub fn stack_instead(
+        &mut self,
+        (process, pid): (ProcessId, i32),
+        page: Page,
+        object: ObjectId,
+        thread: Option<ThreadId>,
+        time_ns: u64,
+    ) -> ObjectId {
+        let accessed = StackAccess { process, pid, page, object, thread, time_ns };
+        self.objects.stack_instead(self.processes.get(pid), &self.threads, &accessed)
+    }
+
+    /// A thread has ended, which is taken in when all that it has counted is.
+    pub fn thread_will_end(&mut self, tid: i32, id: ThreadId, time: u64) {
+        let time_ns = self.since_start(time);
+        self.threads.will_end(tid as u32, id, time_ns);
+    }
+
+    /// Thread-local variables of a thread lie below an address. Returns the pages on which these are the executable's:
+    /// they may be another's now.
+    pub fn thread_pointer(&mut self, pid: i32, pointer: u64) -> Range<Page> {
+        let Some(process) = self.processes.get_mut(pid) else { return Page(0)..Page(0) };
+        let range = process.variables.thread_locals.pointer(pointer);
+        Page::of(range.start)..Page::of(range.end.saturating_add(4095))
+    }
+
+    /// No program of this recording has the library that reports heap blocks; `why` is for people.
+    pub fn without_heap(&mut self, why: String) {
+        self.unobserved.without_heap(why);
     }
 
     /// What stands for the objects of pages that could not be told apart.
     pub fn objects_that_share(&mut self, process: ProcessId) -> ObjectId {
-        self.objects.shared(process, self.now_ns)
+        self.objects.shared(process, self.clock.now_ns)
     }
 
     /// What is uncertain of objects, and, of variables, by the pages on which they lie.
     pub fn bound_objects(
         &mut self,
         process: ProcessId,
-        mut bounds: FxHashMap<ObjectId, Bound>,
+        bounds: FxHashMap<ObjectId, Bound>,
         pages: &FxHashMap<Page, Bound>,
     ) {
-        let rows = if pages.is_empty() { &[][..] } else { self.objects.rows() };
-        for row in rows.iter().filter(|row| row.process == process && row.kind == ObjectKind::Global) {
-            // Only pages at its ends are not its own.
-            let ends = |base: u64| [Page::of(base), Page::of(base.saturating_add(row.size.max(1) - 1))];
-            let ends: BTreeSet<Page> = self.objects.begins_of(row).into_iter().flat_map(ends).collect();
-            for &bound in ends.iter().filter_map(|page| pages.get(page)) {
-                bounds.entry(row.object).or_default().add(bound);
-            }
-        }
-        let bounds = bounds.into_iter().map(|(object, bound)| tables::ObjectBound {
-            process,
-            object,
-            divided: bound.divided,
-            squares: bound.squares,
-            untold: bound.untold,
-            skewed: bound.skewed,
-        });
-        self.object_bounds.extend(bounds);
+        self.objects.bound(process, bounds, pages);
     }
 
     /// Forgets what was uncertain of objects, which is to be told anew.
     pub fn unbound_objects(&mut self) {
-        self.object_bounds.clear();
+        self.objects.bounds.clear();
     }
 
     /// Adds a thread's accesses to an object.

@@ -130,9 +130,9 @@ impl Session {
     /// OpenMP regions of thread `tid` that the call before `call` began have lasted from `begun` to `ended`, on the clock of the records. The
     /// library says so, from memory that is the target's to write.
     pub(super) fn parallel(&mut self, pid: i32, tid: u32, call: u64, begun: u64, ended: u64) {
-        let Some(live) = self.live.get(&pid) else { return };
+        let Some(live) = self.processes.get(pid) else { return };
         let process = live.id;
-        let (start_ns, end_ns) = (self.since_start(begun), self.since_start(ended).min(self.now_ns));
+        let (start_ns, end_ns) = (self.since_start(begun), self.since_start(ended).min(self.clock.now_ns));
         let thread = self.threads.at(process, tid, end_ns);
         if start_ns <= end_ns && live.vmas.find(call).is_some() {
             let site = self.images.code.site(live.place(call.saturating_sub(1)));
@@ -143,8 +143,8 @@ impl Session {
     /// The user names this moment, of a process of this id or of the first.
     pub fn marked_by_user(&mut self, pid: i32, time: u64, name: &str) {
         let time_ns = self.since_start(time);
-        let process = self.live.get(&pid).map_or(ProcessId(0), |process| process.id);
-        if (process.0 as usize) < self.processes.len() {
+        let process = self.processes.get(pid).map_or(ProcessId(0), |process| process.id);
+        if self.processes.row(process).is_some() {
             self.marks.add(process, None, name, time_ns, Some(time_ns));
         }
     }

@@ -1,13 +1,22 @@
 //! Objects of the five kinds: which of them holds an address.
 
+mod blocks;
+mod bounds;
+mod lookup;
+mod segment;
+
 use super::vmas::Vma;
 use crate::globals::DataSymbols;
 use crate::unwind::Module;
+pub use blocks::{Block, Blocks, Owner};
+use blocks::{Level, holder};
+use bounds::Bounds;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
-use std::collections::{BTreeMap, BTreeSet};
+use segment::Segment;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -30,164 +39,6 @@ enum Key {
     Blocks(ProcessId, Option<StackId>),
     Shared(ProcessId),
     Unknown(ProcessId),
-}
-
-/// Memory that several processes may have mapped, or one more than once: its bytes count once.
-struct Segment {
-    /// The object that stands for them: that of the process that was seen with it first.
-    object: ObjectId,
-    /// Ranges of it that were seen mapped, apart from each other, in order.
-    seen: Vec<Range<u64>>,
-}
-
-impl Segment {
-    /// Adds a range; returns how many bytes of it are new.
-    fn see(&mut self, range: Range<u64>) -> u64 {
-        if self.seen.iter().any(|seen| seen.start <= range.start && range.end <= seen.end) {
-            return 0;
-        }
-        let bytes = |seen: &[Range<u64>]| seen.iter().map(|range| range.end - range.start).sum::<u64>();
-        let before = bytes(&self.seen);
-        self.seen.push(range);
-        self.seen.sort_unstable_by_key(|range| range.start);
-        let apart = |joined: &mut Range<u64>, next: &mut Range<u64>| {
-            let touches = joined.start <= next.end && next.start <= joined.end;
-            if touches {
-                joined.end = joined.end.max(next.end);
-            }
-            touches
-        };
-        self.seen.dedup_by(|next, joined| apart(joined, next));
-        bytes(&self.seen) - before
-    }
-}
-
-/// A heap block while it lives.
-#[derive(Clone, Copy, Debug)]
-pub struct Block {
-    pub end: u64,
-    pub object: ObjectId,
-    /// The object is this block alone.
-    own: bool,
-    /// Nothing else lies in the pages in which it begins and ends.
-    pub whole_pages: bool,
-    /// Since the start of the recording.
-    born_ns: u64,
-}
-
-/// Whose a page is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Owner {
-    /// Nobody's that is known.
-    Nobody,
-    /// All of it is one object's.
-    One(ObjectId),
-    /// Several objects lie in it, or part of it is nobody's that is known.
-    Several,
-}
-
-impl Owner {
-    /// Of a page that another object has had as well.
-    pub fn and(self, other: Owner) -> Owner {
-        match (self, other) {
-            (Owner::Nobody, owner) | (owner, Owner::Nobody) => owner,
-            (Owner::One(one), Owner::One(another)) if one == another => self,
-            _ => Owner::Several,
-        }
-    }
-}
-
-/// The live heap blocks of a process, by address.
-#[derive(Clone, Default)]
-pub struct Blocks {
-    by_start: Level,
-    /// Those that an allocator of the program's own has carved out of others, or of any memory; behind them those that
-    /// were carved out of these, and so on.
-    declared: Vec<Level>,
-}
-
-/// Blocks that were declared have so many around them at most: what lies deeper ends what it overlaps.
-const MOST_NESTED: usize = 7;
-
-/// Blocks that do not overlap, by where they begin.
-type Level = BTreeMap<u64, Block>;
-
-/// The block of a level that holds `address`, with its start.
-fn holder(level: &Level, address: u64) -> Option<(u64, Block)> {
-    let (&start, &block) = level.range(..=address).next_back()?;
-    (address < block.end).then_some((start, block))
-}
-
-/// Whose the page is, as far as the blocks of a level tell.
-fn owner_in(level: &Level, page: Page) -> Owner {
-    let pages = page.address()..page.address() + 4096;
-    let before = holder(level, pages.start).filter(|&(start, _)| start < pages.start);
-    let mut inside = level.range(pages.clone()).map(|(&start, &block)| (start, block));
-    match (before.or_else(|| inside.next()), inside.next()) {
-        (None, _) => Owner::Nobody,
-        (Some((start, block)), None) if block.whole_pages || start <= pages.start && block.end >= pages.end => {
-            Owner::One(block.object)
-        }
-        _ => Owner::Several,
-    }
-}
-
-impl Blocks {
-    /// The innermost level first.
-    fn levels(&self) -> impl Iterator<Item = &Level> {
-        self.declared.iter().rev().chain([&self.by_start])
-    }
-
-    /// The innermost block that holds `address`, with its start.
-    pub fn find(&self, address: u64) -> Option<(u64, Block)> {
-        self.levels().find_map(|level| holder(level, address))
-    }
-
-    /// The block that holds `address`, whatever was carved out of it, with its start.
-    pub fn outer(&self, address: u64) -> Option<(u64, Block)> {
-        holder(&self.by_start, address)
-    }
-
-    /// The innermost block that begins at `address`.
-    pub fn at(&self, address: u64) -> Option<Block> {
-        self.levels().find_map(|level| level.get(&address)).copied()
-    }
-
-    /// The pages of the block that begins at `address`, and of those around it that begin there too.
-    pub fn pages_at(&self, address: u64) -> Option<Range<Page>> {
-        let ends = self.levels().filter_map(|level| Some(level.get(&address)?.end));
-        Some(Page::of(address)..Page::of(ends.max()?.saturating_add(4095)))
-    }
-
-    /// Whose the blocks on a page are, each object once.
-    pub fn objects_on(&self, page: Page) -> Vec<ObjectId> {
-        let range = page.address()..page.address() + 4096;
-        let mut objects: Vec<ObjectId> = Vec::new();
-        for level in self.levels() {
-            let before = holder(level, range.start).map(|(_, block)| block);
-            objects.extend(
-                before.into_iter().chain(level.range(range.clone()).map(|(_, &block)| block)).map(|b| b.object),
-            );
-        }
-        objects.sort_unstable();
-        objects.dedup();
-        objects
-    }
-
-    /// Whose the page is, as far as blocks tell.
-    pub fn owner_of(&self, page: Page) -> Owner {
-        let known = self.levels().map(|level| owner_in(level, page)).find(|&owner| owner != Owner::Nobody);
-        known.unwrap_or(Owner::Nobody)
-    }
-
-    /// In which level of those that were declared a block belongs: behind all that have one around it.
-    fn depth_of(&self, range: &Range<u64>) -> usize {
-        let has_around = |level: &&Level| {
-            holder(level, range.start)
-                .is_some_and(|(start, block)| block.end >= range.end && (start, block.end) != (range.start, range.end))
-        };
-        self.declared.iter().take(MOST_NESTED).take_while(has_around).count()
-    }
 }
 
 /// An allocation as the interposer reports it.
@@ -220,6 +71,8 @@ pub struct Objects {
     segments: FxHashMap<u64, Segment>,
     /// Every block is known: what is in none is the allocator's own.
     every: bool,
+    /// What is uncertain of their accesses, of an exact recording.
+    pub bounds: Bounds,
 }
 
 impl Objects {
@@ -503,7 +356,7 @@ impl Objects {
         }
         let id =
             self.keyed(key, |id| tables::Object { count: 0, ..plain(process, id, kind, name, vma.start, 0, time_ns) });
-        let segment = self.segments.entry(vma.segment).or_insert(Segment { object: id, seen: Vec::new() });
+        let segment = self.segments.entry(vma.segment).or_insert(Segment::new(id));
         let new = segment.see(vma.offset..vma.offset.saturating_add(size));
         if new > 0 {
             let row = &mut self.rows[segment.object.0 as usize];

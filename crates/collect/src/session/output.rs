@@ -1,11 +1,9 @@
 //! What goes into the profile, and when: samples in a stream, the rest at each checkpoint.
 
-use super::pages::{Run, Touch};
-use super::{Bin, Session};
+use super::Session;
 use crate::unwind::Module;
 use numalens_profile::ids::{ModuleId, SiteId};
 use numalens_profile::tables;
-use numalens_profile::words::Fault;
 use numalens_profile::{Content, Error, Meta, Writer};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::PathBuf;
@@ -18,8 +16,6 @@ pub type OutputError = Error;
 const SAMPLES_AT_ONCE: usize = 1 << 14;
 /// Samples kept before every second one is left out.
 const SAMPLES_PER_STRIDE: u64 = 8 << 20;
-/// Ended page periods kept one by one.
-const MOST_CLOSED: usize = 400_000;
 /// Allocations written one by one.
 const MOST_ALLOCATIONS: u64 = 4 << 20;
 
@@ -131,89 +127,14 @@ impl Output {
     }
 }
 
-/// Periods of pages that have ended.
-#[derive(Default)]
-pub struct ClosedPages {
-    rows: Vec<tables::PlacedPages>,
-    /// Pages whose periods were counted but not kept.
-    dropped: u64,
-}
-
-impl ClosedPages {
-    pub fn add(&mut self, row: tables::PlacedPages) {
-        if let Some(last) = self.rows.last_mut()
-            && last.page.0 + last.count == row.page.0
-            && (tables::PlacedPages { page: last.page, count: last.count, ..row.clone() }) == *last
-        {
-            last.count += row.count;
-            return;
-        }
-        if self.rows.len() < MOST_CLOSED {
-            self.rows.push(row);
-        } else {
-            self.dropped += row.count;
-        }
-    }
-
-    pub fn coarsen(&mut self, halvings: u32) {
-        let halve = |bin: Bin| Bin(bin.0.checked_shr(halvings).unwrap_or(0));
-        for row in &mut self.rows {
-            row.bin_from = halve(row.bin_from);
-            row.bin_to = row.bin_to.map(halve);
-        }
-    }
-}
-
 impl Session {
-    pub(super) fn page_row(&self, run: &Run, touch: Touch, end: Option<Bin>) -> tables::PlacedPages {
-        let machine = &self.options.machine;
-        tables::PlacedPages {
-            process: touch.process,
-            page: run.page,
-            count: run.count,
-            bin_from: touch.bin,
-            // Exclusive: a page that came and went within a bin has an empty range.
-            bin_to: end,
-            home: run.state.home.and_then(|index| machine.nodes.get(usize::from(index))).map(|node| node.id),
-            page_size: if run.state.huge { 2 << 20 } else { 4 << 10 },
-            placed: touch.placed,
-            fault: match touch {
-                Touch { to_another: true, .. } => Fault::Moved,
-                Touch { moved: true, .. } => Fault::None,
-                _ => touch.fault,
-            },
-            call: touch.call,
-            thread: touch.thread,
-            node: touch.node,
-            site: touch.site,
-            stack: touch.stack,
-            object: touch.object,
-            inferred: run.state.inferred,
-        }
-    }
-
-    fn page_rows(&self) -> Vec<tables::PlacedPages> {
-        let mut rows = self.closed_pages.rows.clone();
-        for process in self.live.values() {
-            for run in process.pages.runs() {
-                let touch = self.touches.get(run.state.touch);
-                if touch.process == process.id {
-                    rows.push(self.page_row(&run, touch, None));
-                }
-            }
-        }
-        rows.retain(|row| row.fault != Fault::ZeroPage || row.bin_to.is_none());
-        rows.sort_by_key(|row| (row.process, row.page, row.bin_from));
-        rows
-    }
-
     /// Hands over what waits, and widens bins until they hold all of the recording, up to its last moment.
     fn bring_up_to_date(&mut self) -> Result<(), Error> {
         self.output.flush();
         if let Some(error) = self.output.failed.take() {
             return Err(error);
         }
-        self.bin(self.now_ns);
+        self.bin(self.clock.now_ns);
         Ok(())
     }
 
@@ -224,7 +145,7 @@ impl Session {
         writer.append(mappings)?;
         let facts = self.facts.settled();
         let (options, code) = (&self.options, &self.images.code);
-        let (processes, threads, marks, objects) = (&self.processes, &self.threads, &self.marks, &self.objects);
+        let (processes, threads, marks, objects) = (self.processes.rows(), &self.threads, &self.marks, &self.objects);
         let mut contents = vec![
             // Those that take longest begin.
             Content::of(|| facts.site_rows(period)),
@@ -243,7 +164,7 @@ impl Session {
             Content::of(|| tables::MachineNode::of(&options.machine)),
         ];
         if options.counted {
-            contents.push(Content::of(|| self.object_bounds.iter().cloned()));
+            contents.push(Content::of(|| objects.bounds.iter().cloned()));
         }
         if options.cache.is_some() {
             contents.push(Content::of(|| facts.page_miss_rows()));
@@ -270,10 +191,10 @@ impl Session {
     }
 
     fn complete_meta(&self, meta: &mut Meta) {
-        meta.duration_ns = self.now_ns;
+        meta.duration_ns = self.clock.now_ns;
         meta.bin_ns = self.facts.bin_width_ns();
-        meta.bins = self.facts.bin_count(self.now_ns);
-        meta.counted_ns = self.observed.counted_ns(self.now_ns);
+        meta.bins = self.facts.bin_count(self.clock.now_ns);
+        meta.counted_ns = self.observed.counted_ns(self.clock.now_ns);
         meta.coarsened.clone_from(&self.facts.coarsened);
         self.marks.note(meta);
         let mut coarsened = |what: &str, count: u64| {
@@ -283,9 +204,9 @@ impl Session {
         };
         coarsened("samples: rows left out of the table (the facts count them)", self.output.dropped_samples);
         coarsened("allocations: rows left out of the table", self.output.dropped_allocations);
-        coarsened("pages: ended periods left out", self.closed_pages.dropped);
+        coarsened("pages: ended periods left out", self.pages.closed.dropped);
         coarsened("stacks: cut to one frame", self.images.code.cut_stacks);
-        self.note_unobserved(meta);
+        self.unobserved.note(self.processes.rows(), meta);
         let tally = self.tally;
         if self.options.counted {
             return;
@@ -302,8 +223,8 @@ impl Session {
                 "without_memory_access": tally.no_access,
                 "in_the_interposer": tally.own,
                 "page_faults": tally.faults,
-                "inferred_homes": tally.inferred_homes,
-                "migrated_pages": tally.migrated_pages,
+                "inferred_homes": self.pages.inferred_homes,
+                "migrated_pages": self.pages.migrated,
             }),
         );
     }
@@ -311,7 +232,7 @@ impl Session {
     /// Makes what was seen so far readable on disk.
     pub fn checkpoint(&mut self, meta: &mut Meta) -> Result<(), Error> {
         self.bring_up_to_date()?;
-        self.write_tables(self.page_rows())?;
+        self.write_tables(self.pages.rows(self.processes.live()))?;
         self.complete_meta(meta);
         self.output.writer.checkpoint(meta)
     }
@@ -320,7 +241,7 @@ impl Session {
     pub fn finish(mut self, meta: &mut Meta, seen: impl FnOnce(SeenCode)) -> Result<PathBuf, Error> {
         self.settle();
         self.bring_up_to_date()?;
-        let pages = self.page_rows();
+        let pages = self.pages.rows(self.processes.live());
         seen(self.seen_code(&pages));
         self.write_tables(pages)?;
         self.complete_meta(meta);
@@ -364,12 +285,12 @@ impl Session {
 
     /// Time of the last record, since the start.
     pub fn now_ns(&self) -> u64 {
-        self.now_ns
+        self.clock.now_ns
     }
 
     /// Ids of the processes that live.
     pub fn live_pids(&self) -> Vec<i32> {
-        self.live.keys().copied().collect()
+        self.processes.pids()
     }
 }
 

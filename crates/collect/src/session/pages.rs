@@ -1,430 +1,167 @@
-//! Where every known page of a process lives, and who placed it.
-//!
-//! A 24 GB program has six million pages, so a page costs seven bytes here: the index of its home node, a reference to the
-//! interned description of its first touch, and its share of a bit map. Pages stand in chunks of 512 (2 MiB); chunks are
-//! shared between a process and its forked child until one of them changes, as the kernel does it with the pages.
-//!
-//! ```text
-//!   chunk number --> Chunk { home: [u16; 512], touch: [u32; 512], inferred: bits, size }
-//!                                                    '--> Touch { thread, site, stack, bin, placed, fault }
-//! ```
+//! The pages of all processes: which touch has placed each, and when that came to an end.
 
-use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
-use numalens_profile::words::{Fault, Placed, SystemCall};
-use numalens_topology::NodeId;
-use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
-use std::rc::Rc;
+mod closed;
+mod huge;
+mod placed;
+mod segments;
 
-/// Pages of a chunk.
-pub const CHUNK: u64 = 512;
-const NO_HOME: u16 = u16::MAX;
-const NO_TOUCH: u32 = u32::MAX;
+use super::page_map::{CHUNK, PageState, Run};
+use super::process::LiveProcess;
+use super::touches::{Touch, Touches};
+use crate::homes::kernel_balances;
+use closed::ClosedPages;
+pub use huge::is_huge;
+use numalens_profile::ids::{Bin, Page, ProcessId};
+use numalens_profile::tables;
+use numalens_profile::words::Fault;
+use numalens_topology::{Machine, NodeId};
+use segments::Segments;
 
-/// How a page was placed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Touch {
-    /// The process whose fault it was: a forked child's copy still names its parent.
-    pub process: ProcessId,
-    pub thread: Option<ThreadId>,
-    /// That the thread was bound to.
-    pub node: Option<NodeId>,
-    pub site: Option<SiteId>,
-    pub stack: Option<StackId>,
-    pub object: Option<ObjectId>,
-    pub bin: Bin,
-    pub placed: Placed,
-    pub fault: Fault,
-    /// The kernel placed the page, in this call of the thread.
-    pub call: Option<SystemCall>,
-    /// The page counts as placed by a pinned thread.
-    pub pinned: bool,
-    /// The kernel has moved the page since, to another node or to another address, or it was mapped once more: it was placed before.
-    pub moved: bool,
-    /// It has come to another object by that.
-    pub to_another: bool,
-    /// By a read of anonymous memory, though there was a page when we asked: somebody placed it in between, and the
-    /// record of that may still be on its way.
-    pub by_read: bool,
+/// What is known of pages beside the map that each process has of its own.
+pub struct Pages {
+    /// Homes by their indices.
+    nodes: Vec<NodeId>,
+    pub touches: Touches,
+    /// Those of memory that several processes have mapped.
+    pub segments: Segments,
+    pub closed: ClosedPages,
+    /// The kernel moves them to where they are used.
+    pub balancing: bool,
+    /// Those of adopted processes that are on no node of the virtual machine.
+    pub from_before: u64,
+    /// Those whose home was inferred because they were gone before it could be asked for.
+    pub inferred_homes: u64,
+    /// Those that the kernel moved to another node while we watched.
+    pub migrated: u64,
 }
 
-impl Touch {
-    /// A first touch that was seen.
-    #[expect(clippy::too_many_arguments, reason = "the columns of the table")]
-    pub fn first(
-        process: ProcessId,
-        thread: ThreadId,
-        node: Option<NodeId>,
-        site: SiteId,
-        stack: Option<StackId>,
-        bin: Bin,
-        pinned: bool,
-        fault: Fault,
-        object: Option<ObjectId>,
-    ) -> Self {
-        let placed = if pinned { Placed::Pinned } else { Placed::Unpinned };
-        Touch {
-            process,
-            thread: Some(thread),
-            node,
-            site: Some(site),
-            stack,
-            object,
-            bin,
-            placed,
-            fault,
-            call: None,
-            pinned,
-            moved: false,
-            to_another: false,
-            by_read: false,
+impl Pages {
+    /// None yet, on a machine.
+    pub fn new(machine: &Machine) -> Self {
+        Pages {
+            nodes: machine.nodes.iter().map(|node| node.id).collect(),
+            touches: Touches::default(),
+            segments: Segments::default(),
+            closed: ClosedPages::default(),
+            balancing: !machine.is_virtual && kernel_balances(),
+            from_before: 0,
+            inferred_homes: 0,
+            migrated: 0,
         }
-    }
-
-    /// The page lies where somebody wanted it, whoever touched it.
-    pub fn by_pinned(&mut self) {
-        self.pinned = true;
-        if self.placed == Placed::Unpinned {
-            self.placed = Placed::Pinned;
-        }
-    }
-
-    /// A page of shared memory that was there before this process came to it: it is no placement.
-    pub fn mapped_again(process: ProcessId, bin: Bin, pinned: bool) -> Self {
-        let placed = if pinned { Placed::Pinned } else { Placed::Unpinned };
-        Touch { placed, moved: true, ..Touch::unseen(process, bin, pinned) }
-    }
-
-    /// A page that the kernel placed without a fault of the program.
-    pub fn unseen(process: ProcessId, bin: Bin, pinned: bool) -> Self {
-        Touch {
-            process,
-            thread: None,
-            node: None,
-            site: None,
-            stack: None,
-            object: None,
-            bin,
-            placed: Placed::Unseen,
-            fault: Fault::None,
-            call: None,
-            pinned,
-            moved: false,
-            to_another: false,
-            by_read: false,
-        }
-    }
-}
-
-/// An interned [`Touch`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct TouchId(u32);
-
-/// All touches of a recording.
-#[derive(Default)]
-pub struct Touches {
-    all: Vec<Touch>,
-    ids: FxHashMap<Touch, TouchId>,
-}
-
-impl Touches {
-    pub fn intern(&mut self, touch: Touch) -> TouchId {
-        *self.ids.entry(touch).or_insert_with(|| {
-            self.all.push(touch);
-            TouchId(self.all.len() as u32 - 1)
-        })
-    }
-
-    pub fn get(&self, id: TouchId) -> Touch {
-        self.all[id.0 as usize]
     }
 
     /// Bins became wider by 2 to the power of `halvings`.
     pub fn coarsen(&mut self, halvings: u32) {
-        for touch in &mut self.all {
-            touch.bin.0 = touch.bin.0.checked_shr(halvings).unwrap_or(0);
-        }
-        self.ids = self.all.iter().zip(0..).map(|(&touch, id)| (touch, TouchId(id))).collect();
-    }
-}
-
-#[derive(Clone)]
-struct Chunk {
-    home: [u16; CHUNK as usize],
-    touch: [u32; CHUNK as usize],
-    inferred: [u64; CHUNK as usize / 64],
-    /// The kernel maps the chunk as one 2 MiB page.
-    huge: bool,
-    /// The batch in which the page size was last asked for; 0: never.
-    size_asked: u32,
-    /// See [`PageMap::has_holes`].
-    had_holes: bool,
-}
-
-/// What is known of a page.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PageState {
-    /// Index of the home in the machine's nodes.
-    pub home: Option<u16>,
-    pub touch: TouchId,
-    pub inferred: bool,
-    pub huge: bool,
-}
-
-/// The placed pages of one process.
-#[derive(Clone, Default)]
-pub struct PageMap {
-    chunks: BTreeMap<u64, Rc<Chunk>>,
-}
-
-impl PageMap {
-    fn chunk(&mut self, page: Page) -> &mut Chunk {
-        let chunk = self.chunks.entry(page.0 / CHUNK).or_insert_with(|| {
-            Rc::new(Chunk {
-                home: [NO_HOME; CHUNK as usize],
-                touch: [NO_TOUCH; CHUNK as usize],
-                inferred: [0; CHUNK as usize / 64],
-                huge: false,
-                size_asked: 0,
-                had_holes: false,
-            })
-        });
-        Rc::make_mut(chunk)
-    }
-
-    /// What is known of `page`; `None` if it was not placed, as far as we know.
-    pub fn get(&self, page: Page) -> Option<PageState> {
-        let chunk = self.chunks.get(&(page.0 / CHUNK))?;
-        chunk.state((page.0 % CHUNK) as usize)
-    }
-
-    /// Records that `page` was placed.
-    pub fn place(&mut self, page: Page, touch: TouchId, home: Option<u16>, inferred: bool) {
-        let chunk = self.chunk(page);
-        let at = (page.0 % CHUNK) as usize;
-        chunk.touch[at] = touch.0;
-        chunk.home[at] = home.unwrap_or(NO_HOME);
-        chunk.mark_inferred(at, inferred);
-    }
-
-    /// Records that all of the 2 MiB around `page` was placed by one touch.
-    pub fn place_huge(&mut self, page: Page, touch: TouchId, home: Option<u16>, inferred: bool) {
-        let chunk = self.chunk(page);
-        chunk.home = [home.unwrap_or(NO_HOME); CHUNK as usize];
-        chunk.touch = [touch.0; CHUNK as usize];
-        chunk.inferred = [if inferred { u64::MAX } else { 0 }; CHUNK as usize / 64];
-        (chunk.huge, chunk.had_holes) = (true, false);
-    }
-
-    /// Sets the home of a page that was placed before; of all its 2 MiB if they are one page.
-    pub fn set_home(&mut self, page: Page, home: Option<u16>, inferred: bool) {
-        let chunk = self.chunk(page);
-        let at = (page.0 % CHUNK) as usize;
-        if chunk.huge {
-            chunk.home = [home.unwrap_or(NO_HOME); CHUNK as usize];
-            chunk.inferred = [if inferred { u64::MAX } else { 0 }; CHUNK as usize / 64];
-        } else {
-            chunk.home[at] = home.unwrap_or(NO_HOME);
-            chunk.mark_inferred(at, inferred);
+        if halvings > 0 {
+            self.touches.coarsen(halvings);
+            self.closed.coarsen(halvings);
         }
     }
 
-    /// Whether the page size around `page` has to be asked for, and notes that batch number `batch` (from 1) does so: when
-    /// a page of the chunk is placed for the first time, and, once a batch, when one is placed `again`.
-    pub fn ask_size(&mut self, page: Page, again: bool, batch: u32) -> bool {
-        let chunk = self.chunk(page);
-        let ask = chunk.size_asked == 0 || (again && chunk.size_asked != batch);
-        if ask {
-            chunk.size_asked = batch;
-            chunk.huge = false;
-        }
-        ask
+    /// The memory of a process is no more: `end` is the bin in which another program took the process over; none when
+    /// the process itself ended.
+    pub fn close(&mut self, process: &mut LiveProcess, end: Option<Bin>) {
+        let runs = std::mem::take(&mut process.pages).runs();
+        self.close_runs(process.id, &runs, end);
     }
 
-    /// Whether the 2 MiB around `page` are known as one page.
-    pub fn is_in_huge(&self, page: Page) -> bool {
-        self.chunks.get(&(page.0 / CHUNK)).is_some_and(|chunk| chunk.huge)
+    /// Pages of a process have gone. Returns what they were.
+    pub fn gone(&mut self, process: &mut LiveProcess, first: Page, end: Page, bin: Bin) -> Vec<Run> {
+        let gone = process.pages.forget(first, end);
+        self.close_runs(process.id, &gone, Some(bin));
+        gone
     }
 
-    /// Whether there are no pages at some places around `page`, as `ask` says; once it has been so, they are taken to come one by one.
-    pub fn has_holes(&mut self, page: Page, ask: impl FnOnce() -> bool) -> bool {
-        let chunk = self.chunk(page);
-        chunk.had_holes = chunk.had_holes || ask();
-        chunk.had_holes
-    }
-
-    /// Forgets the pages in `first..end` and returns them as runs.
-    pub fn forget(&mut self, first: Page, end: Page) -> Vec<Run> {
-        let mut gone = Runs::default();
-        // What programs and their agents say may be anything.
-        if first >= end {
-            return gone.runs;
-        }
-        let chunks: Vec<u64> =
-            self.chunks.range(first.0 / CHUNK..=end.0.saturating_sub(1) / CHUNK).map(|(&number, _)| number).collect();
-        for number in chunks {
-            let Some(chunk) = self.chunks.get_mut(&number) else { continue };
-            let base = number * CHUNK;
-            let from = first.0.max(base) - base;
-            let to = (end.0.min(base + CHUNK)).saturating_sub(base);
-            for at in from..to {
-                if let Some(state) = chunk.state(at as usize) {
-                    gone.add(Page(base + at), state);
-                }
-            }
-            if (from, to) == (0, CHUNK) {
-                self.chunks.remove(&number);
-            } else if to > from {
-                let chunk = Rc::make_mut(chunk);
-                chunk.touch[from as usize..to as usize].fill(NO_TOUCH);
-                chunk.home[from as usize..to as usize].fill(NO_HOME);
-                chunk.size_asked = 0;
-                chunk.had_holes |= chunk.huge;
-                chunk.huge = false;
+    /// Pages of a process have gone, or live elsewhere: their periods end, in the bin `end` if the process goes on.
+    pub fn close_runs(&mut self, process: ProcessId, runs: &[Run], end: Option<Bin>) {
+        for run in runs {
+            let touch = self.touches.get(run.state.touch);
+            // What a forked child inherited was placed by its parent, and stands in the parent's rows.
+            if touch.process == process {
+                let row = self.row(run, touch, end);
+                self.closed.add(row);
             }
         }
-        gone.runs
     }
 
-    /// All placed pages as runs of equal neighbours, by address.
-    pub fn runs(&self) -> Vec<Run> {
-        let mut runs = Runs::default();
-        for (&number, chunk) in &self.chunks {
-            for at in 0..CHUNK {
-                if let Some(state) = chunk.state(at as usize) {
-                    runs.add(Page(number * CHUNK + at), state);
+    fn row(&self, run: &Run, touch: Touch, end: Option<Bin>) -> tables::PlacedPages {
+        tables::PlacedPages {
+            process: touch.process,
+            page: run.page,
+            count: run.count,
+            bin_from: touch.bin,
+            // Exclusive: a page that came and went within a bin has an empty range.
+            bin_to: end,
+            home: run.state.home.and_then(|index| self.nodes.get(usize::from(index))).copied(),
+            page_size: if run.state.huge { 2 << 20 } else { 4 << 10 },
+            placed: touch.placed,
+            fault: match touch {
+                Touch { to_another: true, .. } => Fault::Moved,
+                Touch { moved: true, .. } => Fault::None,
+                _ => touch.fault,
+            },
+            call: touch.call,
+            thread: touch.thread,
+            node: touch.node,
+            site: touch.site,
+            stack: touch.stack,
+            object: touch.object,
+            inferred: run.state.inferred,
+        }
+    }
+
+    /// The rows of the table: periods that have ended, and those of the pages of processes that live.
+    pub fn rows<'a>(&self, live: impl Iterator<Item = &'a LiveProcess>) -> Vec<tables::PlacedPages> {
+        let mut rows = self.closed.rows.clone();
+        for process in live {
+            for run in process.pages.runs() {
+                let touch = self.touches.get(run.state.touch);
+                if touch.process == process.id {
+                    rows.push(self.row(&run, touch, None));
                 }
             }
         }
-        runs.runs
+        rows.retain(|row| row.fault != Fault::ZeroPage || row.bin_to.is_none());
+        rows.sort_by_key(|row| (row.process, row.page, row.bin_from));
+        rows
     }
 
-    /// The placed pages from `start` on, at most `limit`, and where to go on (`None`: reached the end).
-    pub fn some_pages(&self, start: Page, limit: usize) -> (Vec<Page>, Option<Page>) {
-        let mut pages = Vec::new();
-        for (&number, chunk) in self.chunks.range(start.0 / CHUNK..) {
-            if pages.len() >= limit {
-                return (pages, Some(Page(number * CHUNK)));
+    /// The kernel says that a page of a process lives on the node with index `home` now. If it lived elsewhere, that
+    /// period ends in `bin` and a new one begins with the same touch. `since`: the bin since when somebody moves pages on
+    /// purpose.
+    pub fn found_at(&mut self, process: &mut LiveProcess, page: Page, home: u16, bin: Bin, since: Option<Bin>) {
+        let Some(state) = process.pages.get(page) else { return };
+        match state.home {
+            Some(known) if known == home => {
+                if let Some(since) = since {
+                    self.found_before_report(process, page, state, since);
+                }
+                return;
             }
-            let step = if chunk.huge { CHUNK } else { 1 };
-            pages.extend(
-                (0..CHUNK)
-                    .step_by(step as usize)
-                    .filter(|&at| chunk.touch[at as usize] != NO_TOUCH)
-                    .map(|at| Page(number * CHUNK + at)),
-            );
+            // What was inferred has to give way to what was seen; so does not knowing.
+            None => return process.pages.set_home(page, Some(home), false),
+            Some(_) if state.inferred => return process.pages.set_home(page, Some(home), false),
+            Some(_) => {}
         }
-        (pages, None)
-    }
-}
-
-impl Chunk {
-    fn state(&self, at: usize) -> Option<PageState> {
-        (self.touch[at] != NO_TOUCH).then(|| PageState {
-            home: (self.home[at] != NO_HOME).then_some(self.home[at]),
-            touch: TouchId(self.touch[at]),
-            inferred: self.inferred[at / 64] >> (at % 64) & 1 != 0,
-            huge: self.huge,
-        })
-    }
-
-    fn mark_inferred(&mut self, at: usize, inferred: bool) {
-        let bit = 1 << (at % 64);
-        if inferred {
-            self.inferred[at / 64] |= bit;
-        } else {
-            self.inferred[at / 64] &= !bit;
+        let (first, count) = if state.huge { (Page(page.0 / CHUNK * CHUNK), CHUNK) } else { (page, 1) };
+        self.migrated += count;
+        self.gone(process, first, Page(first.0 + count), bin);
+        let mut touch = Touch { bin, moved: true, to_another: false, ..self.touches.get(state.touch) };
+        if since.is_some() {
+            touch.by_pinned();
         }
+        let touch = self.touches.intern(touch);
+        process.pages.put(first, touch, Some(home), false, state.huge);
     }
-}
 
-/// Neighbouring pages in the same state.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Run {
-    pub page: Page,
-    pub count: u64,
-    pub state: PageState,
-}
-
-#[derive(Default)]
-struct Runs {
-    runs: Vec<Run>,
-}
-
-impl Runs {
-    fn add(&mut self, page: Page, state: PageState) {
-        match self.runs.last_mut() {
-            Some(run) if run.page.0 + run.count == page.0 && run.state == state => run.count += 1,
-            _ => self.runs.push(Run { page, count: 1, state }),
+    /// A page that was found elsewhere while the call that moved it still ran: only now is it known to have been one.
+    fn found_before_report(&mut self, process: &mut LiveProcess, page: Page, state: PageState, since: Bin) {
+        let mut touch = self.touches.get(state.touch);
+        if !touch.moved || touch.pinned || touch.bin < since {
+            return;
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn touch(touches: &mut Touches, thread: u32) -> TouchId {
-        let fault = Fault::Anonymous;
-        touches.intern(Touch::first(ProcessId(0), ThreadId(thread), None, SiteId(0), None, Bin(5), true, fault, None))
-    }
-
-    #[test]
-    fn neighbours_placed_alike_are_one_run_across_chunks() {
-        let (mut touches, mut pages) = (Touches::default(), PageMap::default());
-        let one = touch(&mut touches, 1);
-        for page in 500..530 {
-            pages.place(Page(page), one, Some(2), false);
-        }
-        let runs = pages.runs();
-        assert_eq!(runs.len(), 1);
-        assert_eq!((runs[0].page, runs[0].count), (Page(500), 30));
-    }
-
-    #[test]
-    fn an_empty_range_has_nothing_to_forget() {
-        let (mut touches, mut pages) = (Touches::default(), PageMap::default());
-        let one = touch(&mut touches, 1);
-        pages.place(Page(511), one, Some(0), false);
-        pages.place(Page(512), one, Some(0), false);
-        // At the bound of 2 MiB, and as no agent says it.
-        for (first, end) in [(512, 512), (0, 0), (4096, 512)] {
-            assert!(pages.forget(Page(first), Page(end)).is_empty(), "{first} to {end}");
-        }
-        assert_eq!(pages.runs()[0].count, 2);
-    }
-
-    #[test]
-    fn a_forked_copy_keeps_its_pages_when_the_parent_forgets_them() {
-        let (mut touches, mut parent) = (Touches::default(), PageMap::default());
-        let one = touch(&mut touches, 1);
-        parent.place(Page(1), one, Some(0), false);
-        let child = parent.clone();
-        let gone = parent.forget(Page(0), Page(CHUNK));
-        assert_eq!(gone.len(), 1);
-        assert_eq!(parent.get(Page(1)), None);
-        assert_eq!(child.get(Page(1)).map(|state| state.home), Some(Some(0)));
-    }
-
-    #[test]
-    fn a_huge_page_moves_as_a_whole() {
-        let (mut touches, mut pages) = (Touches::default(), PageMap::default());
-        let one = touch(&mut touches, 1);
-        pages.place_huge(Page(CHUNK + 7), one, Some(0), false);
-        pages.set_home(Page(CHUNK), Some(1), false);
-        let runs = pages.runs();
-        assert_eq!((runs.len(), runs[0].count, runs[0].state.home), (1, CHUNK, Some(1)));
-        assert_eq!(pages.some_pages(Page(0), 10).0.len(), 1);
-    }
-
-    #[test]
-    fn partly_forgotten_chunks_keep_the_rest() {
-        let (mut touches, mut pages) = (Touches::default(), PageMap::default());
-        let one = touch(&mut touches, 1);
-        for page in 0..10 {
-            pages.place(Page(page), one, None, true);
-        }
-        assert_eq!(pages.forget(Page(3), Page(5)).iter().map(|run| run.count).sum::<u64>(), 2);
-        assert_eq!(pages.runs().iter().map(|run| run.count).collect::<Vec<_>>(), [3, 5]);
+        touch.by_pinned();
+        let touch = self.touches.intern(touch);
+        process.pages.put(page, touch, state.home, state.inferred, state.huge);
     }
 }

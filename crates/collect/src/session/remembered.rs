@@ -4,10 +4,18 @@
 //! were, it ends as it did. So a stack is remembered with what it followed from ([`Basis`]), and found again by
 //! comparing that: nothing is taken for another because it looks alike.
 
-use super::process::Caller;
 use crate::unwind::{Basis, frame_pointer};
 use numalens_profile::ids::StackId;
 use rustc_hash::FxHashMap;
+
+/// Where a thread was when it was sampled.
+pub struct Caller<'a> {
+    pub ip: u64,
+    pub sp: u64,
+    pub bp: u64,
+    /// All general registers, in the order of the encoding, where they are known.
+    pub registers: Option<&'a [u64; 16]>,
+}
 
 /// Remembered words, before they are forgotten.
 const MOST_WORDS: usize = 1 << 20;

@@ -1,13 +1,15 @@
 //! Samples and page faults: which access, by whom, to which object.
 
-use super::process::Caller;
-use super::{PendingAccess, PendingFault, PendingFetch, Session, pages};
+use super::Session;
+use super::page_map::CHUNK;
+use super::pending::{PendingAccess, PendingFault, PendingFetch};
+use super::remembered::Caller;
+use super::touches::Touch;
 use crate::perf::{Batch, EventKind, Record, Sampled};
 use numalens_isa as isa;
 use numalens_profile::ids::*;
 use numalens_profile::words::{Access, Fault, Found, SystemCall};
 use numalens_topology::NodeId;
-use std::ops::Range;
 
 /// Bytes; longer ones the processor refuses.
 const LONGEST_INSTRUCTION: u64 = 15;
@@ -21,7 +23,7 @@ impl Session {
     pub(super) fn sampled(&mut self, batch: &Batch, record: &Record, sampled: &Sampled, time_ns: u64) {
         let (pid, tid) = (record.pid as i32, record.tid as i32);
         self.known(pid);
-        let Some(process) = self.live.get(&pid).map(|process| process.id) else { return };
+        let Some(process) = self.processes.get(pid).map(|process| process.id) else { return };
         if self.threads.get(record.tid).is_none() {
             self.begin_thread(process, (pid, tid), None, time_ns, "observed");
         }
@@ -36,10 +38,10 @@ impl Session {
         let Some(thread) = self.threads.get(record.tid) else { return };
         let (thread, node, policy) = (thread.id, thread.bound.node, thread.bound.policy.clone());
         let registers = isa::Registers { gpr, ip, fs_base: None, gs_base: None };
-        let Some(live) = self.live.get_mut(&pid) else { return };
+        let Some(live) = self.processes.get_mut(pid) else { return };
         // The loader relocates the interposer's data like any library's.
-        let of_own_memory = sampled.kind == EventKind::Fault && live.is_own_memory(Page::of(sampled.address));
-        if live.is_own_code(sampled.ip) || of_own_memory {
+        let of_own_memory = sampled.kind == EventKind::Fault && live.own.has_page(Page::of(sampled.address));
+        if live.own.has_code(sampled.ip) || of_own_memory {
             self.tally.own += 1;
             return;
         }
@@ -68,7 +70,7 @@ impl Session {
                     module: place.module,
                 };
                 let access = live.recover(&mut self.images, &registers);
-                self.pending_fetches.push(fetch);
+                self.pending.fetches.push(fetch);
                 let Some(access) = access else {
                     self.tally.no_access += 1;
                     return;
@@ -96,7 +98,7 @@ impl Session {
         period: u64,
     ) {
         let pid = record.pid as i32;
-        let Some(live) = self.live.get(&pid) else { return };
+        let Some(live) = self.processes.get(pid) else { return };
         let site = self.images.code.site(live.place(access.ip));
         let process = live.id;
         let Some(object) = self.object_at(pid, access.address, time_ns) else {
@@ -105,7 +107,7 @@ impl Session {
             return;
         };
         self.tally.resolved += 1;
-        self.pending_accesses.push(PendingAccess {
+        self.pending.accesses.push(PendingAccess {
             pid,
             process,
             thread,
@@ -143,14 +145,14 @@ impl Session {
         // The operation that was picked need not be one on memory.
         let Some(access) = seen.access else { return };
         let address = seen.address.unwrap_or(sampled.address);
-        let Some(live) = self.live.get(&pid) else { return };
+        let Some(live) = self.processes.get(pid) else { return };
         let (process, site) = (live.id, self.images.code.site(live.place(sampled.ip)));
         let Some(object) = self.object_at(pid, address, time_ns) else {
             self.tally.no_access += 1;
             return;
         };
         self.tally.resolved += 1;
-        self.pending_accesses.push(PendingAccess {
+        self.pending.accesses.push(PendingAccess {
             pid,
             process,
             thread,
@@ -169,42 +171,19 @@ impl Session {
         });
     }
 
-    /// The heap block or the variable that holds `address`.
-    pub(super) fn block_or_variable_at(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
-        let live = self.live.get(&pid)?;
-        if let Some((_, block)) = live.blocks.find(address) {
-            return Some(block.object);
-        }
-        self.variable_at(pid, address, time_ns).map(|(object, _)| object)
-    }
-
-    /// The variable that holds `address`, with its addresses.
-    pub(super) fn variable_at(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<(ObjectId, Range<u64>)> {
-        let live = self.live.get(&pid)?;
-        if let Some((module, image, bias)) = live.data_of(address) {
-            return self.objects.global(live.id, module, image, bias, address, time_ns);
-        }
-        let (module, image, copy) = live.thread_locals.at(address)?;
-        self.objects.thread_local(live.id, module, image, copy, address, time_ns)
-    }
-
     /// The object that holds `address`; `None` when nothing is mapped there.
-    pub(super) fn object_at(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
-        if let Some(object) = self.block_or_variable_at(pid, address, time_ns) {
+    fn object_at(&mut self, pid: i32, address: u64, time_ns: u64) -> Option<ObjectId> {
+        let process = self.processes.get_mut(pid)?;
+        if let Some(object) = self.objects.block_or_variable_at(process, address, time_ns) {
             return Some(object);
         }
-        let live = self.live.get_mut(&pid)?;
-        let process = live.id;
-        let vma = live.vma(&mut self.images, address)?;
-        if let Some((thread, tid)) = self.stack_owner(process, &vma, pid, time_ns) {
-            return Some(self.objects.stack_of(process, thread, tid, vma.start..vma.end, time_ns));
-        }
-        Some(self.objects.of_mapping(process, &vma, time_ns))
+        let vma = process.vma(&mut self.images, address)?;
+        Some(self.objects.of_memory(process, &self.threads, &vma, time_ns))
     }
 
     fn faulted(&mut self, pid: i32, cpu: u32, registers: &isa::Registers, address: u64, by: Touched, time_ns: u64) {
         self.tally.faults += 1;
-        let Some(live) = self.live.get_mut(&pid) else { return };
+        let Some(live) = self.processes.get_mut(pid) else { return };
         let page = Page::of(address);
         let kind = match by.call {
             Some((_, true)) => Some(isa::Kind::Write),
@@ -219,8 +198,7 @@ impl Session {
         if live.vma(&mut self.images, address).is_none() {
             return;
         }
-        let object = self.block_or_variable_at(pid, address, time_ns);
-        let Some(live) = self.live.get_mut(&pid) else { return };
+        let object = self.objects.block_or_variable_at(live, address, time_ns);
         let Some(vma) = live.vma(&mut self.images, address) else { return };
         let process = live.id;
         let known = live.pages.get(page);
@@ -230,21 +208,21 @@ impl Session {
             _ if vma.is_file() && !private_write => Fault::File,
             _ if vma.is_shared() => Fault::File,
             _ if vma.is_file() => Fault::CopyOnWrite,
-            Some(state) if self.touches.get(state.touch).process != process => Fault::CopyOnWrite,
+            Some(state) if self.pages.touches.get(state.touch).process != process => Fault::CopyOnWrite,
             _ => Fault::Anonymous,
         };
         let pinned = by.node.is_some();
-        let touch = pages::Touch::first(process, by.thread, by.node, by.site, by.stack, Bin(0), pinned, fault, object);
-        let touch = pages::Touch { call: by.call.map(|(call, _)| call), ..touch };
-        let block = address & !(pages::CHUNK * 4096 - 1);
-        let may_be_huge = vma.start <= block && block + pages::CHUNK * 4096 <= vma.end;
+        let touch = Touch::first(process, by.thread, by.node, by.site, by.stack, Bin(0), pinned, fault, object);
+        let touch = Touch { call: by.call.map(|(call, _)| call), ..touch };
+        let block = address & !(CHUNK * 4096 - 1);
+        let may_be_huge = vma.start <= block && block + CHUNK * 4096 <= vma.end;
         let around = if read_only && vma.is_file() {
             let first = page.0 / FAULT_AROUND * FAULT_AROUND;
             first.max(Page::of(vma.start).0)..(first + FAULT_AROUND).min(Page::of(vma.end - 1).0 + 1)
         } else {
             0..0
         };
-        self.pending_faults.push(PendingFault {
+        self.pending.faults.push(PendingFault {
             pid,
             time_ns,
             page,

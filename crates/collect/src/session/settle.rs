@@ -1,12 +1,14 @@
 //! The questions that only the kernel can answer, asked once a batch: where pages live and how large they are.
 
+use super::Session;
 use super::bindings::RangePolicy;
-use super::huge::is_huge;
-use super::pages::{CHUNK, PageState, Run, Touch};
-use super::{PendingAccess, PendingFault, PendingFetch, Session};
+use super::facts::{Attributed, CodeKey};
+use super::page_map::{CHUNK, PageState, Run};
+use super::pages::is_huge;
+use super::pending::{Pending, PendingAccess, PendingFault, PendingFetch};
+use super::touches::Touch;
 use crate::homes::{PageHome, query_homes, unseen_pages};
 use crate::perf::monotonic_ns;
-use crate::session::facts::{Attributed, CodeKey};
 use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Class, Fault, Found};
@@ -19,51 +21,62 @@ const REREAD_AT_ONCE: usize = 1 << 16;
 /// What the kernel said about the pages of one process; empty when the process was gone.
 type Answers = FxHashMap<Page, PageHome>;
 
+/// Pages that were there without a fault that was seen.
+struct Unseen {
+    page: Page,
+    count: u64,
+    /// The index of their home.
+    home: Option<usize>,
+    huge: bool,
+}
+
+/// What a fault places.
+struct Placing {
+    touch: Touch,
+    /// The index of its home.
+    home: Option<u16>,
+    inferred: bool,
+}
+
+/// What a fault finds at a page that is known.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Meets {
+    Same,
+    Another,
+    /// Nobody had placed it.
+    NotPlaced,
+}
+
 impl Session {
     /// Answers what is pending and turns it into facts.
     pub fn settle(&mut self) {
-        let mut faults = std::mem::take(&mut self.pending_faults);
-        let mut accesses = std::mem::take(&mut self.pending_accesses);
-        let mut fetches = std::mem::take(&mut self.pending_fetches);
-        if faults.is_empty() && accesses.is_empty() && fetches.is_empty() {
-            return;
-        }
-        self.batch += 1;
-        let answers = self.ask(&faults, &accesses, &fetches);
-        for fault in &faults {
+        let Some(batch) = self.pending.take() else { return };
+        let answers = self.ask(&batch);
+        for fault in &batch.faults {
             self.settle_fault(fault, answers.get(&fault.pid));
         }
         // After them all: what has a fault of its own was not mapped along with another.
-        for fault in &faults {
+        for fault in &batch.faults {
             if let Some(answers) = answers.get(&fault.pid).filter(|_| self.options.machine.is_virtual) {
                 self.settle_around(fault, answers);
             }
         }
-        for access in &accesses {
+        for access in &batch.accesses {
             self.settle_access(access, answers.get(&access.pid));
         }
-        for fetch in &fetches {
+        for fetch in &batch.fetches {
             self.settle_fetch(fetch, answers.get(&fetch.pid));
         }
-        // Their memory is for the next batch.
-        faults.clear();
-        accesses.clear();
-        fetches.clear();
-        (self.pending_faults, self.pending_accesses, self.pending_fetches) = (faults, accesses, fetches);
-        for process in self.live.values_mut() {
+        self.pending.reuse(batch);
+        for process in self.processes.live_mut() {
             process.maps_fresh = false;
         }
-        let halvings = self.facts.keep_within_limits(self.now_ns);
-        self.widen(halvings);
+        self.keep_within_limits();
     }
 
     /// Asks the kernel for the homes of all pages in question, one call for each process.
-    fn ask(
-        &self,
-        faults: &[PendingFault],
-        accesses: &[PendingAccess],
-        fetches: &[PendingFetch],
-    ) -> FxHashMap<i32, Answers> {
+    fn ask(&self, batch: &Pending) -> FxHashMap<i32, Answers> {
+        let Pending { faults, accesses, fetches, .. } = batch;
         let virtual_machine = self.options.machine.is_virtual;
         let mut questions: FxHashMap<i32, Vec<Page>> = FxHashMap::default();
         for fault in faults {
@@ -73,7 +86,7 @@ impl Session {
             }
             // On a real one it is of no use to know who mapped them: the kernel says where they are when they are
             // accessed.
-            if let Some(process) = self.live.get(&fault.pid).filter(|_| virtual_machine) {
+            if let Some(process) = self.processes.get(fault.pid).filter(|_| virtual_machine) {
                 let unknown = fault.around.clone().map(Page).filter(|&page| process.pages.get(page).is_none());
                 questions.entry(fault.pid).or_default().extend(unknown);
             }
@@ -81,13 +94,13 @@ impl Session {
         // A sampled page may have moved since we last looked.
         let used = accesses.iter().map(|access| (access.pid, Page::of(access.address)));
         for (pid, page) in used.chain(fetches.iter().map(|fetch| (fetch.pid, fetch.page))) {
-            if !virtual_machine || self.live.get(&pid).is_none_or(|process| process.pages.get(page).is_none()) {
+            if !virtual_machine || self.processes.get(pid).is_none_or(|process| process.pages.get(page).is_none()) {
                 questions.entry(pid).or_default().push(page);
             }
         }
         let mut answers = FxHashMap::default();
         for (pid, mut pages) in questions {
-            let alive = self.live.get(&pid).is_some_and(|process| !process.ended);
+            let alive = self.processes.get(pid).is_some_and(|process| !process.ended);
             pages.sort_unstable();
             pages.dedup();
             let mut homes = Vec::new();
@@ -100,9 +113,43 @@ impl Session {
 
     fn settle_fault(&mut self, fault: &PendingFault, answers: Option<&Answers>) {
         let answer = answers.and_then(|answers| answers.get(&fault.page)).copied();
+        let is_virtual = self.options.machine.is_virtual;
+        let Placing { mut touch, home, inferred } = self.placing(fault, answer);
+        let Some(process) = self.processes.get(fault.pid) else { return };
+        let before = self.pages.segments.placed_before(process, fault.page);
+        let home = before.filter(|_| is_virtual).map_or(home, |before| before.home);
+        let was = process.pages.get(fault.page);
+        if let Some(was) = was {
+            match self.meets(fault, was, answer, &mut touch, process.walk.reconciled_ns) {
+                Meets::Same => {
+                    if let Some(home) = home.filter(|_| !inferred) {
+                        self.found_at(fault.pid, fault.page, home, touch.bin);
+                    }
+                    return;
+                }
+                met => self.fault_replaces(fault, was, touch.bin, met == Meets::NotPlaced),
+            }
+        }
+        let touch = before.map_or(touch, |before| self.pages.touches.found_there(touch, before));
+        let touch = self.pages.touches.intern(touch);
+        let batch = self.pending.batch;
+        let Some(process) = self.processes.get_mut(fault.pid) else { return };
+        let huge = fault.may_be_huge
+            && (answers.is_some() || is_virtual)
+            && !process.ended
+            && process.pages.ask_size(fault.page, was.is_some(), batch)
+            && is_huge(process.pid, fault.page);
+        process.pages.put(fault.page, touch, home, inferred, huge);
+        if before.is_none() {
+            self.pages.segments.note(process, fault.page, touch, home, huge);
+        }
+    }
+
+    /// What a fault places, and where, if it places a page: by the kernel's word, or by what policies say.
+    fn placing(&mut self, fault: &PendingFault, answer: Option<PageHome>) -> Placing {
         let mut touch = fault.touch;
         touch.bin = self.bin(fault.time_ns);
-        let policy = self.live.get(&fault.pid).and_then(|process| process.bindings.get(fault.page.address()));
+        let policy = self.processes.get(fault.pid).and_then(|live| live.policies.bindings.get(fault.page.address()));
         if matches!(policy, Some(RangePolicy::Bound(_))) {
             touch.by_pinned();
         }
@@ -113,69 +160,53 @@ impl Session {
             touch.fault = Fault::ZeroPage;
             (None, false)
         } else if self.options.machine.is_virtual {
-            (self.virtual_home(fault.page, fault.node, fault.cpu), false)
+            (self.options.virtual_home(fault.page, fault.node, fault.cpu), false)
         } else {
             match answer {
                 Some(PageHome::Node(node)) => (self.options.machine.index_of(node), false),
                 _ => (self.home_by_policy(fault, policy), true),
             }
         };
-        self.tally.inferred_homes += u64::from(inferred && home.is_some());
-        let home = home.and_then(|index| u16::try_from(index).ok());
-        let alive = answers.is_some() || self.options.machine.is_virtual;
-        let before = self.placed_before(fault.pid, fault.page);
-        let home = before.filter(|_| self.options.machine.is_virtual).map_or(home, |before| before.home);
-        let Some(process) = self.live.get(&fault.pid) else { return };
-        let was = process.pages.get(fault.page);
-        if let Some(was) = was {
-            let again = self.touches.get(was.touch);
-            // Nobody placed the page before: a read found the zero page, or it was taken for unseen before the record
-            // of this fault had come.
-            let early = again.fault == Fault::None && !again.moved && fault.time_ns <= process.reconciled_ns;
-            let not_placed = again.fault == Fault::ZeroPage || again.by_read || early;
-            if not_placed && !early && !fault.read_only && touch.fault == Fault::Anonymous {
-                touch.fault = Fault::CopyOnWrite;
-            }
-            if again.process == touch.process
-                && !early
-                && (fault.read_only || !not_placed)
-                && self.is_same_page(fault, again.fault, answer)
-            {
-                if let Some(home) = home.filter(|_| !inferred) {
-                    self.found_at(fault.pid, fault.page, was, home, touch.bin);
-                }
-                return;
-            }
-            let Some(process) = self.live.get_mut(&fault.pid) else { return };
-            let id = process.id;
-            let gone = if was.huge {
-                let first = Page(fault.page.0 / CHUNK * CHUNK);
-                process.pages.forget(first, Page(first.0 + CHUNK))
-            } else {
-                vec![Run { page: fault.page, count: 1, state: was }]
-            };
-            if !not_placed {
-                self.close_runs(id, &gone, Some(touch.bin));
-            }
+        self.pages.inferred_homes += u64::from(inferred && home.is_some());
+        Placing { touch, home: home.and_then(|index| u16::try_from(index).ok()), inferred }
+    }
+
+    /// What a fault finds at a page that is known; `touch`, by which the page counts as placed, becomes one that copies
+    /// where it does.
+    fn meets(
+        &self,
+        fault: &PendingFault,
+        was: PageState,
+        answer: Option<PageHome>,
+        touch: &mut Touch,
+        reconciled_ns: u64,
+    ) -> Meets {
+        let again = self.pages.touches.get(was.touch);
+        // Nobody placed the page before: a read found the zero page, or it was taken for unseen before the record of
+        // this fault had come.
+        let early = again.fault == Fault::None && !again.moved && fault.time_ns <= reconciled_ns;
+        let not_placed = again.fault == Fault::ZeroPage || again.by_read || early;
+        if not_placed && !early && !fault.read_only && touch.fault == Fault::Anonymous {
+            touch.fault = Fault::CopyOnWrite;
         }
-        let touch = before.map_or(touch, |before| self.found_there(touch, before));
-        let touch = self.touches.intern(touch);
-        let batch = self.batch;
-        let Some(process) = self.live.get_mut(&fault.pid) else { return };
-        let mut huge = false;
-        if fault.may_be_huge
-            && alive
-            && !process.ended
-            && process.pages.ask_size(fault.page, was.is_some(), batch)
-            && is_huge(process.pid, fault.page)
-        {
-            process.pages.place_huge(fault.page, touch, home, inferred);
-            huge = true;
+        let may_be_same = again.process == touch.process && !early && (fault.read_only || !not_placed);
+        if may_be_same && self.is_same_page(fault, again.fault, answer) {
+            return Meets::Same;
+        }
+        if not_placed { Meets::NotPlaced } else { Meets::Another }
+    }
+
+    /// A fault places another page where one was known: that one's period ends, if it had been placed.
+    fn fault_replaces(&mut self, fault: &PendingFault, was: PageState, bin: Bin, not_placed: bool) {
+        let Some(process) = self.processes.get_mut(fault.pid) else { return };
+        let gone = if was.huge {
+            let first = Page(fault.page.0 / CHUNK * CHUNK);
+            process.pages.forget(first, Page(first.0 + CHUNK))
         } else {
-            process.pages.place(fault.page, touch, home, inferred);
-        }
-        if before.is_none() {
-            self.note_shared(fault.pid, fault.page, touch, home, huge);
+            vec![Run { page: fault.page, count: 1, state: was }]
+        };
+        if !not_placed {
+            self.pages.close_runs(process.id, &gone, Some(bin));
         }
     }
 
@@ -184,10 +215,10 @@ impl Session {
     /// everybody.
     fn settle_around(&mut self, fault: &PendingFault, answers: &Answers) {
         for page in fault.around.clone().map(Page) {
-            let unknown = self.live.get(&fault.pid).is_some_and(|process| process.pages.get(page).is_none());
+            let unknown = self.processes.get(fault.pid).is_some_and(|process| process.pages.get(page).is_none());
             if unknown && matches!(answers.get(&page), Some(PageHome::Node(_))) {
-                let home = self.virtual_home(page, fault.node, fault.cpu);
-                self.place_unseen(fault.pid, page, 1, home, false, fault.time_ns);
+                let home = self.options.virtual_home(page, fault.node, fault.cpu);
+                self.place_unseen(fault.pid, &Unseen { page, count: 1, home, huge: false }, fault.time_ns);
             }
         }
     }
@@ -200,24 +231,12 @@ impl Session {
         let now = fault.touch.fault;
         let private = (now == Fault::Anonymous && placed != Fault::ZeroPage) || placed == Fault::CopyOnWrite;
         let stays = match answer {
-            Some(PageHome::Node(_)) => fault.read_only || self.balancing,
+            Some(PageHome::Node(_)) => fault.read_only || self.pages.balancing,
             // On its way to another node.
-            Some(PageHome::NotPresent) => self.balancing,
+            Some(PageHome::NotPresent) => self.pages.balancing,
             _ => false,
         };
         (now == Fault::File && placed == Fault::File) || (private && stays)
-    }
-
-    /// Where a page lands on the virtual machine when a thread on `node` (`None`: unpinned, running on `cpu` of the
-    /// host) touches it first.
-    fn virtual_home(&self, page: Page, node: Option<NodeId>, cpu: u32) -> Option<usize> {
-        let machine = &self.options.machine;
-        let node = node.or_else(|| {
-            // An unpinned thread runs anywhere: the host's CPUs stand for the nodes in turn.
-            let nodes = machine.nodes_with_cpus().count().max(1);
-            machine.nodes_with_cpus().nth(cpu as usize % nodes).map(|node| node.id)
-        })?;
-        machine.index_of(self.options.policy.home(machine, page.0, node))
     }
 
     /// Where the kernel's policy put a page that is gone: on the toucher's node, or where the policy binds it.
@@ -251,76 +270,67 @@ impl Session {
         answers: Option<&Answers>,
     ) -> (Option<NodeId>, bool) {
         let answer = answers.and_then(|answers| answers.get(&page)).copied();
-        let known = self.live.get(&pid).and_then(|process| process.pages.get(page));
+        let known = self.processes.get(pid).and_then(|process| process.pages.get(page));
         if let Some(state) = known {
-            let pinned = self.touches.get(state.touch).pinned;
+            let pinned = self.pages.touches.get(state.touch).pinned;
             let mut home = state.home;
             if let Some(PageHome::Node(found)) = answer.filter(|_| !self.options.machine.is_virtual)
                 && let Some(found) = self.options.machine.index_of(found).and_then(|index| u16::try_from(index).ok())
             {
                 home = Some(found);
                 let bin = self.bin(time_ns);
-                self.found_at(pid, page, state, found, bin);
+                self.found_at(pid, page, found, bin);
             }
             let machine = &self.options.machine;
             return (home.map(|index| machine.nodes[usize::from(index)].id), pinned);
         }
         let machine = &self.options.machine;
         let home = match answer {
-            Some(PageHome::Node(_)) if machine.is_virtual => self.virtual_home(page, node, cpu),
+            Some(PageHome::Node(_)) if machine.is_virtual => self.options.virtual_home(page, node, cpu),
             Some(PageHome::Node(found)) => machine.index_of(found),
             _ => None,
         };
         let Some(home) = home else { return (None, false) };
-        let pinned = self.place_unseen(pid, page, 1, Some(home), false, time_ns);
+        let pinned = self.place_unseen(pid, &Unseen { page, count: 1, home: Some(home), huge: false }, time_ns);
         // It may be another thread's.
-        let placed = self.live.get(&pid).and_then(|process| process.pages.get(page));
-        let pinned = placed.map_or(pinned, |state| self.touches.get(state.touch).pinned);
+        let placed = self.processes.get(pid).and_then(|process| process.pages.get(page));
+        let pinned = placed.map_or(pinned, |state| self.pages.touches.get(state.touch).pinned);
         let home = placed.and_then(|state| state.home).map_or(home, usize::from);
         (Some(self.options.machine.nodes[home].id), pinned)
     }
 
-    /// Notes pages that the kernel placed unseen, those of memory that a thread has had brought in as that thread's.
-    /// The others count as placed by a pinned thread when all threads of the
-    /// process are pinned: whichever made the system call, it was one.
-    fn place_unseen(
-        &mut self,
-        pid: i32,
-        page: Page,
-        count: u64,
-        home: Option<usize>,
-        huge: bool,
-        time_ns: u64,
-    ) -> bool {
+    /// Notes pages that the kernel placed unseen, those of memory that a thread has had brought in as that thread's. The
+    /// others count as placed by a pinned thread when all threads of the process are pinned: whichever made the system
+    /// call, it was one. Returns whether they do.
+    fn place_unseen(&mut self, pid: i32, unseen: &Unseen, time_ns: u64) -> bool {
+        let &Unseen { page, count, home, huge } = unseen;
         let bin = self.bin(time_ns);
-        let Some(id) = self.live.get(&pid).map(|process| process.id) else { return false };
+        let Some(process) = self.processes.get_mut(pid) else { return false };
+        let id = process.id;
         let pinned = self.threads.of_process(id).all(|thread| thread.bound.node.is_some());
-        let mut touch = Touch::unseen(id, bin, pinned);
-        touch.object = self.block_or_variable_at(pid, page.address(), time_ns);
-        let alone = touch;
-        let touch = self.touches.intern(touch);
+        let mut alone = Touch::unseen(id, bin, pinned);
+        alone.object = self.objects.block_or_variable_at(process, page.address(), time_ns);
+        let by_nobody = self.pages.touches.intern(alone);
+        let is_virtual = self.options.machine.is_virtual;
         let home = home.and_then(|index| u16::try_from(index).ok());
         for page in (page.0..page.0 + count).step_by(if huge { CHUNK as usize } else { 1 }).map(Page) {
-            let (mut touch, mut home) = (touch, home);
-            let brought = self.live.get(&pid).and_then(|process| process.brought_in.get(&page.address()).copied());
-            if let Some(by) = brought {
-                let node = self.touches.get(by).node;
-                let there = self.virtual_home(page, node, 0).and_then(|index| u16::try_from(index).ok());
-                (touch, home) = (by, if self.options.machine.is_virtual { there } else { home });
-            }
-            match self.placed_before(pid, page) {
-                Some(before) => {
-                    touch = self.touches.intern(self.found_there(alone, before));
-                    home = if self.options.machine.is_virtual { before.home } else { home };
+            let (mut touch, mut home) = (by_nobody, home);
+            if let Some(&by) = process.policies.brought_in.get(&page.address()) {
+                touch = by;
+                if is_virtual {
+                    let node = self.pages.touches.get(by).node;
+                    home = self.options.virtual_home(page, node, 0).and_then(|index| u16::try_from(index).ok());
                 }
-                None => self.note_shared(pid, page, touch, home, huge),
             }
-            let Some(process) = self.live.get_mut(&pid) else { return pinned };
-            if huge {
-                process.pages.place_huge(page, touch, home, false);
-            } else {
-                process.pages.place(page, touch, home, false);
+            match self.pages.segments.placed_before(process, page) {
+                Some(before) => {
+                    let found = self.pages.touches.found_there(alone, before);
+                    touch = self.pages.touches.intern(found);
+                    home = if is_virtual { before.home } else { home };
+                }
+                None => self.pages.segments.note(process, page, touch, home, huge),
             }
+            process.pages.put(page, touch, home, false, huge);
         }
         pinned
     }
@@ -374,27 +384,27 @@ impl Session {
 
     /// Finds the pages of a process that the kernel placed without a fault: compares what is there with what was seen.
     pub fn reconcile(&mut self, pid: i32) {
-        let Some(process) = self.live.get(&pid).filter(|process| !process.ended) else { return };
+        let Some(process) = self.processes.get(pid).filter(|process| !process.ended) else { return };
         let Ok(mappings) = crate::homes::read_maps(pid) else { return };
-        let seen = |page| process.pages.get(page).is_some() || process.is_own_memory(page);
+        let seen = |page| process.pages.get(page).is_some() || process.own.has_page(page);
         let Ok(runs) = unseen_pages(pid, &mappings, seen) else { return };
         // A process that runs on has placed some of them since the rings were read, and its faults are still to come.
         let now = self.since_start(monotonic_ns());
         let id = process.id;
-        if let Some(process) = self.live.get_mut(&pid) {
-            process.reconciled_ns = now;
+        if let Some(process) = self.processes.get_mut(pid) {
+            process.walk.reconciled_ns = now;
         }
         let first = self.threads.of_process(id).map(|thread| (thread.id, thread.bound.node)).min();
         let node = first.and_then(|(_, node)| node);
-        let time_ns = self.now_ns;
+        let time_ns = self.clock.now_ns;
         for run in runs {
             let home = if self.options.machine.is_virtual {
-                self.virtual_home(run.start, node, 0)
+                self.options.virtual_home(run.start, node, 0)
             } else {
                 self.options.machine.index_of(run.home)
             };
             if home.is_some() {
-                self.place_unseen(pid, run.start, run.count, home, run.huge, time_ns);
+                self.place_unseen(pid, &Unseen { page: run.start, count: run.count, home, huge: run.huge }, time_ns);
             }
         }
     }
@@ -405,17 +415,18 @@ impl Session {
         let Ok(mappings) = crate::homes::read_maps(pid) else { return };
         let Ok(runs) = unseen_pages(pid, &mappings, |_| false) else { return };
         let now = self.since_start(monotonic_ns());
-        if let Some(process) = self.live.get_mut(&pid) {
-            process.reconciled_ns = now;
+        if let Some(process) = self.processes.get_mut(pid) {
+            process.walk.reconciled_ns = now;
         }
         for run in runs {
-            self.pages_from_before += run.count;
-            self.place_unseen(pid, run.start, run.count, None, run.huge, self.now_ns);
+            self.pages.from_before += run.count;
+            let unseen = Unseen { page: run.start, count: run.count, home: None, huge: run.huge };
+            self.place_unseen(pid, &unseen, self.clock.now_ns);
         }
     }
 
     pub fn has_pages_from_before(&self) -> bool {
-        self.pages_from_before > 0
+        self.pages.from_before > 0
     }
 
     /// Looks again where pages live, a piece of each process at a time, so that migrations appear.
@@ -425,17 +436,17 @@ impl Session {
         if self.options.machine.is_virtual {
             return Vec::new();
         }
-        let pids: Vec<i32> = self.live.keys().copied().collect();
+        let pids: Vec<i32> = self.processes.pids();
         let moved = pids.into_iter().map(|pid| (pid, self.reread(pid)));
         moved.filter(|(_, pages)| !pages.is_empty()).collect()
     }
 
     fn reread(&mut self, pid: i32) -> Vec<Page> {
-        let bin = self.bin(self.now_ns);
+        let bin = self.bin(self.clock.now_ns);
         let mut moved = Vec::new();
-        let Some(process) = self.live.get_mut(&pid).filter(|process| !process.ended) else { return moved };
-        let (pages, next) = process.pages.some_pages(process.reread_from, REREAD_AT_ONCE);
-        process.reread_from = next.unwrap_or(Page(0));
+        let Some(process) = self.processes.get_mut(pid).filter(|process| !process.ended) else { return moved };
+        let (pages, next) = process.pages.some_pages(process.walk.from, REREAD_AT_ONCE);
+        process.walk.goes_on(next);
         let mut homes = Vec::new();
         if query_homes(pid, &pages, &mut homes).is_err() {
             return moved;
@@ -443,66 +454,26 @@ impl Session {
         for (&page, home) in pages.iter().zip(homes) {
             let PageHome::Node(node) = home else { continue };
             let index = self.options.machine.index_of(node).and_then(|index| u16::try_from(index).ok());
-            let state = self.live.get(&pid).and_then(|process| process.pages.get(page));
+            let state = self.processes.get(pid).and_then(|process| process.pages.get(page));
             if let (Some(index), Some(state)) = (index, state) {
                 if state.home != Some(index) {
                     moved.push(page);
                 }
-                self.found_at(pid, page, state, index, bin);
+                self.found_at(pid, page, index, bin);
             }
         }
-        if let (None, Some(process)) = (next, self.live.get_mut(&pid)) {
-            process.moved_since = None;
+        if let (None, Some(process)) = (next, self.processes.get_mut(pid)) {
+            process.walk.moved_since = None;
         }
         moved
     }
 
-    /// The kernel says that a page of which we know `state` lives on the node with index `home` now. If it lived
-    /// elsewhere, that period ends and a new one begins with the same touch.
-    pub(super) fn found_at(&mut self, pid: i32, page: Page, state: PageState, home: u16, bin: Bin) {
-        let Some(process) = self.live.get_mut(&pid) else { return };
-        match state.home {
-            Some(known) if known == home => return self.found_before_report(pid, page, state),
-            // What was inferred has to give way to what was seen; so does not knowing.
-            None => return process.pages.set_home(page, Some(home), false),
-            Some(_) if state.inferred => return process.pages.set_home(page, Some(home), false),
-            Some(_) => {}
-        }
-        let (id, first, count) = match state.huge {
-            true => (process.id, Page(page.0 / CHUNK * CHUNK), CHUNK),
-            false => (process.id, page, 1),
-        };
-        self.tally.migrated_pages += count;
-        let gone = process.pages.forget(first, Page(first.0 + count));
-        self.close_runs(id, &gone, Some(bin));
-        let mut touch = Touch { bin, moved: true, to_another: false, ..self.touches.get(state.touch) };
-        let Some(process) = self.live.get_mut(&pid) else { return };
-        if process.moved_since.is_some() {
-            touch.by_pinned();
-        }
-        let touch = self.touches.intern(touch);
-        if state.huge {
-            process.pages.place_huge(first, touch, Some(home), false);
-        } else {
-            process.pages.place(page, touch, Some(home), false);
-        }
-    }
-
-    /// A page that was found elsewhere while the call that moved it still ran: only now is it known to have been one.
-    fn found_before_report(&mut self, pid: i32, page: Page, state: PageState) {
-        let Some(since) = self.live.get(&pid).and_then(|process| process.moved_since) else { return };
-        let since = self.bin(since);
-        let mut touch = self.touches.get(state.touch);
-        if !touch.moved || touch.pinned || touch.bin < since {
-            return;
-        }
-        touch.by_pinned();
-        let touch = self.touches.intern(touch);
-        let Some(process) = self.live.get_mut(&pid) else { return };
-        if state.huge {
-            process.pages.place_huge(page, touch, state.home, state.inferred);
-        } else {
-            process.pages.place(page, touch, state.home, state.inferred);
+    /// The kernel says that a page lives on the node with index `home` now.
+    fn found_at(&mut self, pid: i32, page: Page, home: u16, bin: Bin) {
+        let since = self.processes.get(pid).and_then(|process| process.walk.moved_since);
+        let since = since.map(|since| self.bin(since));
+        if let Some(process) = self.processes.get_mut(pid) {
+            self.pages.found_at(process, page, home, bin, since);
         }
     }
 }

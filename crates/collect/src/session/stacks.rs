@@ -12,11 +12,10 @@
 //! goroutines in a heap. Go's runtime has even those with which threads begin in its heap, and switches to others: of
 //! its programs only what has one at the very top, as the C library places them, is a thread's.
 
-use super::Session;
+use super::process::LiveProcess;
 use super::threads::Threads;
 use super::vmas::Vma;
 use numalens_profile::ids::*;
-use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -91,93 +90,81 @@ impl Threads {
 }
 
 /// Whether a mapping may be the stack of a thread other than the first.
-fn may_be_stack(vma: &Vma) -> bool {
+pub fn may_be_stack(vma: &Vma) -> bool {
     vma.path.as_os_str().is_empty() && vma.end - vma.start <= LARGEST
 }
 
-impl Session {
-    /// The thread whose stack a mapping is, or was at a time.
-    pub(super) fn stack_owner(&self, process: ProcessId, vma: &Vma, pid: i32, time_ns: u64) -> Option<(ThreadId, u32)> {
-        let first = self.threads.get(pid as u32).filter(|thread| thread.process == process);
+impl Threads {
+    /// The thread whose stack a mapping of a process is, or was at a time.
+    pub fn stack_owner(&self, process: &LiveProcess, vma: &Vma, time_ns: u64) -> Option<(ThreadId, u32)> {
+        let pid = process.pid as u32;
+        let first = self.get(pid).filter(|thread| thread.process == process.id);
         if vma.path.as_os_str() == "[stack]" {
-            return first.map(|thread| (thread.id, pid as u32));
+            return first.map(|thread| (thread.id, pid));
         }
         if !may_be_stack(vma) {
             return None;
         }
-        let place = self.stack_place(pid, vma);
+        let place = stack_place(process, vma);
         let is_alive = |thread: ThreadId| {
-            let (start, end) = self.threads.life(thread);
+            let (start, end) = self.life(thread);
             (start..=end).contains(&time_ns)
         };
         // Where they are now says more than where they were seen first.
-        let inside = self.threads.of_process(process).filter(|thread| place.contains(&thread.sp));
+        let inside = self.of_process(process.id).filter(|thread| place.contains(&thread.sp));
         let mut inside = inside.map(|thread| thread.id).filter(|&thread| is_alive(thread));
         let thread = match (inside.next(), inside.next()) {
             (Some(thread), None) => thread,
             (Some(_), Some(_)) => return None,
-            (None, _) => match self.threads.tenant(process, &place, time_ns) {
+            (None, _) => match self.tenant(process.id, &place, time_ns) {
                 Tenant::One(thread) => thread,
                 Tenant::Several | Tenant::Nobody => return None,
             },
         };
         let is_first = first.is_some_and(|first| first.id == thread);
-        (!is_first).then(|| (thread, self.threads.rows()[thread.0 as usize].tid))
+        (!is_first).then(|| (thread, self.rows()[thread.0 as usize].tid))
     }
 
-    /// Where in a mapping a stack pointer makes it a thread's stack.
-    fn stack_place(&self, pid: i32, vma: &Vma) -> Range<u64> {
-        let is_go = self.live.get(&pid).is_some_and(|live| live.is_go);
-        let start = if is_go { vma.end.saturating_sub(TOP).max(vma.start) } else { vma.start };
-        start..vma.end
-    }
-
-    /// Whose a page is that is known as `object`'s and was accessed at a time, by a thread: stacks are handed on, and
-    /// who has one may not have been known when the page was touched first.
-    pub fn stack_instead(
-        &mut self,
-        (process, pid): (ProcessId, i32),
-        page: Page,
-        object: ObjectId,
-        thread: Option<ThreadId>,
-        time_ns: u64,
-    ) -> ObjectId {
-        let row = &self.objects.rows()[object.0 as usize];
-        let (whole, place) = match row.kind {
-            ObjectKind::Stack => {
-                let whole = row.base..row.base.saturating_add(row.size);
-                (whole.clone(), whole)
-            }
-            ObjectKind::Heap if self.objects.is_anonymous(process, object) => {
-                let vma = self.live.get(&pid).and_then(|live| live.vmas.find(page.address()));
-                let Some(vma) = vma.filter(|vma| may_be_stack(vma)) else { return object };
-                (vma.start..vma.end, self.stack_place(pid, vma))
-            }
-            _ => return object,
-        };
-        let sp_of = |thread: &ThreadId| self.threads.stacks.places.get(thread);
-        let own = thread.filter(|thread| sp_of(thread).is_some_and(|sp| place.contains(sp)));
-        let at = own.map_or(time_ns, |own| {
-            let (start, end) = self.threads.life(own);
-            time_ns.clamp(start, end.max(start))
+    /// Who but the first thread of a process has had a range as a stack when it was accessed; `place`: where in it a
+    /// stack pointer makes it one. With the thread's tid.
+    pub fn stack_of_another(&self, accessed: &StackAccess, place: &Range<u64>) -> Option<(ThreadId, u32)> {
+        let sp_of = |thread: &ThreadId| self.stacks.places.get(thread);
+        let own = accessed.thread.filter(|thread| sp_of(thread).is_some_and(|sp| place.contains(sp)));
+        let at = own.map_or(accessed.time_ns, |own| {
+            let (start, end) = self.life(own);
+            accessed.time_ns.clamp(start, end.max(start))
         });
-        let first = self.threads.get(pid as u32).map(|thread| thread.id);
-        match self.threads.tenant(process, &place, at) {
-            Tenant::One(thread) if Some(thread) != first => {
-                let tid = self.threads.rows()[thread.0 as usize].tid;
-                self.objects.stack_of(process, thread, tid, whole, time_ns)
-            }
-            _ => object,
+        let first = self.get(accessed.pid as u32).map(|thread| thread.id);
+        match self.tenant(accessed.process, place, at) {
+            Tenant::One(thread) if Some(thread) != first => Some((thread, self.rows()[thread.0 as usize].tid)),
+            _ => None,
         }
     }
 
     /// A thread has ended, which is taken in when all that it has counted is.
-    pub fn thread_will_end(&mut self, tid: i32, id: ThreadId, time: u64) {
-        let time_ns = self.since_start(time);
-        if let Some(thread) = self.threads.get_mut(tid as u32).filter(|thread| thread.id == id) {
+    pub fn will_end(&mut self, tid: u32, id: ThreadId, time_ns: u64) {
+        if let Some(thread) = self.get_mut(tid).filter(|thread| thread.id == id) {
             thread.ends_ns = Some(time_ns);
         }
     }
+}
+
+/// An access to a page that is known as an object's: stacks are handed on, and who has one may not have been known when
+/// the page was touched first.
+pub struct StackAccess {
+    pub process: ProcessId,
+    pub pid: i32,
+    pub page: Page,
+    pub object: ObjectId,
+    pub thread: Option<ThreadId>,
+    pub time_ns: u64,
+}
+
+/// Where in a mapping a stack pointer makes it a thread's stack.
+pub fn stack_place(process: &LiveProcess, vma: &Vma) -> Range<u64> {
+    let is_go = process.variables.is_go;
+    let start = if is_go { vma.end.saturating_sub(TOP).max(vma.start) } else { vma.start };
+    start..vma.end
 }
 
 #[cfg(test)]

@@ -7,9 +7,8 @@
 //! The loader lays copies below where FS points, in the order in which it has loaded modules, each aligned as its file
 //! says, small ones into gaps. Those of modules that are loaded later lie elsewhere, and are part of what holds them.
 
-use super::Session;
 use crate::unwind::Module;
-use numalens_profile::ids::{ModuleId, Page};
+use numalens_profile::ids::ModuleId;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -112,16 +111,6 @@ fn place(reach: u64, free: Range<u64>, svma: u64, size: u64, align: u64) -> (u64
     let gap = offset - size - reach;
     let free = if gap > free.end - free.start { reach..offset - size } else { free };
     (offset, free)
-}
-
-impl Session {
-    /// Thread-local variables of a thread lie below an address. Returns the pages on which these are the executable's:
-    /// they may be another's now.
-    pub fn thread_pointer(&mut self, pid: i32, pointer: u64) -> Range<Page> {
-        let Some(live) = self.live.get_mut(&pid) else { return Page(0)..Page(0) };
-        let range = live.thread_locals.pointer(pointer);
-        Page::of(range.start)..Page::of(range.end.saturating_add(4095))
-    }
 }
 
 #[cfg(test)]

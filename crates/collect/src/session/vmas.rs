@@ -30,6 +30,27 @@ pub struct Vma {
 }
 
 impl Vma {
+    /// A mapping as perf, the interposer or an agent reports it.
+    pub fn reported(start: u64, end: u64, offset: u64, prot: u32, shared: bool, inode: u64, path: &Path) -> Vma {
+        let has = |bit: i32| prot & bit as u32 != 0;
+        Vma {
+            start,
+            end,
+            permissions: Permissions {
+                read: has(libc::PROT_READ),
+                write: has(libc::PROT_WRITE),
+                execute: has(libc::PROT_EXEC),
+                shared,
+            },
+            offset,
+            inode,
+            segment: Vma::segment_of(shared, inode, path),
+            path: if path.as_os_str() == "//anon" { PathBuf::new() } else { path.to_owned() },
+            image: None,
+            made: None,
+        }
+    }
+
     /// Whether it is of a real file (not `[heap]`, `//anon`, shared anonymous memory).
     pub fn is_file(&self) -> bool {
         self.inode != 0 && !is_anonymous_name(&self.path)

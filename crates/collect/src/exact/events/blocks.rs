@@ -118,7 +118,7 @@ fn touched_before(session: &mut Session, process: &mut Process, claimed: &Claime
 fn was_touched_for(session: &mut Session, pid: i32, known: &mut KnownPage, claimed: &Claimed) -> bool {
     let fresh = known.begin_ns >= claimed.since_ns;
     if fresh && let Some(touch) = known.touch {
-        known.touch = session.touched_for(pid, known.page, touch, claimed);
+        known.touch = Some(session.touched_for(pid, known.page, touch, claimed));
     }
     fresh
 }
