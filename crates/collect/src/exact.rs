@@ -16,7 +16,7 @@
 //!   heap             allocations, as the preloaded library reports them
 //!   page_owners      who has had a page of several objects, and when
 //!   attribution      counts of such pages, divided by sampled accesses
-//!   access_sampler   accesses sampled one by one, where counters of pages do not tell enough
+//!   access_sampler   accesses sampled one by one, where counters of pages do not say enough
 //!   totals           what a thread has counted
 //!   map_changes      what is mapped and unmapped among that, and which sites were given before
 //!   known_pages      pages by their numbers, until they have long gone
@@ -49,6 +49,7 @@ mod machine_files;
 mod map_changes;
 mod namespaces;
 mod new_pages;
+mod pace;
 mod page_class;
 mod page_owners;
 mod pending_homes;

@@ -6,6 +6,6 @@ mod outcome;
 pub(crate) mod signals;
 
 pub use child::{Child, LaunchError, Waiting, keep_files_private};
-pub use options::{RecordOptions, Target};
+pub use options::{Demands, RecordOptions, Target};
 pub(crate) use outcome::STARTING_THREADS;
 pub use outcome::{Outcome, Progress, RecordError, describe};

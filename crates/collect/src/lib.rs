@@ -13,6 +13,7 @@ mod checkpoints;
 pub mod control;
 pub mod doctor;
 mod ending;
+pub mod engine;
 pub mod exact;
 mod futex;
 pub mod globals;

@@ -13,7 +13,6 @@
 //! touched it and is marked as inferred.
 
 mod bindings;
-mod brought_in;
 mod clock;
 mod code_bytes;
 mod counted;
@@ -21,6 +20,7 @@ mod counted_objects;
 mod counts;
 mod facts;
 mod heap;
+mod heap_changes;
 mod heap_notes;
 mod images;
 mod intern;
@@ -51,24 +51,31 @@ use crate::perf::{Batch, Payload, Record};
 use crate::rank;
 use clock::Clock;
 pub use counted::{BegunThread, CodePlace};
-pub use counted_objects::{Change, Claimed, SeenAccess};
+pub use counted_objects::SeenAccess;
 pub use counts::{Bound, CountedObject, CountedSite, Of, PageClass, UsedPage, Who};
 use facts::FactTables;
+use heap::HeapHandler;
+pub use heap_changes::{Change, Claimed};
 pub use heap_notes::{HeapNote, HeapNotes};
 use images::Images;
 use marks::Marks;
 pub use marks::name_of;
+use numalens_event::request::Request;
 use numalens_profile::ids::*;
+use numalens_profile::{Meta, tables};
 use objects::Objects;
 pub use objects::Owner;
 use observed::Observed;
 pub use options::SessionOptions;
+use output::TableWriter;
 pub use output::{Output, OutputError, SeenCode};
 use pages::Pages;
 use pending::Pending;
 use processes::Processes;
+use samples::SampleHandler;
+use settle::BatchSettler;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use threads::Threads;
 pub use touches::{PlacedBy, PlacedPage, TouchId};
 use unobserved::Unobserved;
@@ -91,7 +98,7 @@ pub struct Tally {
     pub faults: u64,
     /// Records that the kernel had to drop.
     pub lost: u64,
-    /// Accesses told so far, where every one is counted.
+    /// Accesses reported so far, where every one is counted.
     pub counted: u64,
 }
 
@@ -134,7 +141,7 @@ impl Session {
         }
     }
 
-    /// So many records were lost since the start: at least those that the rings told of.
+    /// So many records were lost since the start: at least those that the rings reported.
     pub fn lost_in_all(&mut self, count: u64) {
         self.tally.lost = self.tally.lost.max(count);
     }
@@ -168,7 +175,7 @@ impl Session {
             process.read_maps(&mut self.images);
         }
         if self.options.machine.is_virtual {
-            self.note_pages_from_before(pid);
+            BatchSettler { session: self }.note_pages_from_before(pid);
         }
         id
     }
@@ -179,8 +186,8 @@ impl Session {
         self.begin_thread(id, (pid, pid), None, self.clock.now_ns, "start");
     }
 
-    /// `creator`: the thread that made this one, if that was seen. A new thread has its creator's CPUs and policy; by the
-    /// time we can ask the kernel it may have changed them, or have ended.
+    /// `creator`: the thread that made this one, if that was seen. A new thread has its creator's CPUs and policy; by
+    /// the time we can ask the kernel it may have changed them, or have ended.
     fn begin_thread(&mut self, process: ProcessId, id: (i32, i32), creator: Option<u32>, time_ns: u64, cause: &str) {
         let (pid, tid) = id;
         let options = &self.options;
@@ -194,8 +201,8 @@ impl Session {
         self.threads.begin(process, tid as u32, &comm(pid, tid), time_ns, bound, cause);
     }
 
-    /// Asks where every thread may run now (real machine only): changes nobody told us of, as notes of the time `now` (on
-    /// the clock of the records), to be handled when all that happened before has been.
+    /// Asks where every thread may run now (real machine only): changes that nobody reported, as notes of the time
+    /// `now` (on the clock of the records), to be handled when all that happened before has been.
     pub fn observe_placements(&self, with_policies: bool, now: u64, notes: &mut HeapNotes) {
         if self.options.machine.is_virtual {
             return;
@@ -254,7 +261,7 @@ impl Session {
             }
             Payload::SwitchedOut => self.threads.switched(record.tid, record.cpu, false),
             Payload::SwitchedIn => self.threads.switched(record.tid, record.cpu, true),
-            Payload::Sampled(sampled) => self.sampled(batch, record, sampled, time_ns),
+            Payload::Sampled(sampled) => SampleHandler { session: self }.sampled(batch, record, sampled, time_ns),
             Payload::Lost { .. } => {}
         }
     }
@@ -331,6 +338,160 @@ impl Session {
     /// Says how the process that was launched ended.
     pub fn ended(&mut self, pid: i32, end: String) {
         self.processes.ended(pid, end);
+    }
+
+    /// Answers what is pending and turns it into facts.
+    pub fn settle(&mut self) {
+        BatchSettler { session: self }.settle();
+    }
+
+    /// Finds the pages of a process that the kernel placed without a fault: compares what is there with what was seen.
+    pub fn reconcile(&mut self, pid: i32) {
+        BatchSettler { session: self }.reconcile(pid);
+    }
+
+    /// Looks again where pages live, a piece of each process at a time, so that migrations appear. Returns those that
+    /// have moved, by process.
+    pub fn reread_homes(&mut self) -> Vec<(i32, Vec<Page>)> {
+        BatchSettler { session: self }.reread_homes()
+    }
+
+    /// Whether processes had pages when they were met, on no node of the virtual machine.
+    pub fn has_pages_from_before(&self) -> bool {
+        self.pages.from_before > 0
+    }
+
+    /// Takes in one event of the interposer.
+    pub fn handle_heap(&mut self, notes: &HeapNotes, note: &HeapNote) {
+        HeapHandler { session: self }.handle(notes, note);
+    }
+
+    /// Makes what was seen so far readable on disk.
+    ///
+    /// # Errors
+    /// The profile cannot be written.
+    pub fn checkpoint(&mut self, meta: &mut Meta) -> Result<(), OutputError> {
+        TableWriter { session: self }.checkpoint(meta)
+    }
+
+    /// Writes everything and gives the profile its final name. `seen` gets the code first: it can be named
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// The profile cannot be written.
+    pub fn finish(mut self, meta: &mut Meta, seen: impl FnOnce(SeenCode)) -> Result<PathBuf, OutputError> {
+        self.settle();
+        TableWriter { session: &mut self }.complete(meta, seen)?;
+        self.output.finish(meta)
+    }
+
+    /// Adds cache lines that threads have accessed.
+    pub fn add_cache_lines(&mut self, rows: Vec<tables::CacheLine>) {
+        if !self.leaves_lines_out() {
+            self.output.add(rows);
+        }
+    }
+
+    /// Accesses by cache line are known for all of a process only: with pauses in between they would not be those that
+    /// were counted.
+    fn leaves_lines_out(&mut self) -> bool {
+        let paused = self.observed.ever_paused();
+        if paused {
+            self.coarsened("cache_lines: left out, as the counting was paused");
+        }
+        paused
+    }
+
+    /// Adds accesses to cache lines that another thread had accessed last.
+    pub fn add_line_communication(&mut self, rows: Vec<tables::LineCommunication>) {
+        if !self.leaves_lines_out() {
+            self.output.add(rows);
+        }
+    }
+
+    /// Notes what was given up to stay within memory.
+    pub fn coarsened(&mut self, note: &str) {
+        if !self.facts.coarsened.iter().any(|known| known == note) {
+            self.facts.coarsened.push(note.to_owned());
+        }
+    }
+
+    /// Bytes written to disk so far.
+    pub fn bytes_written(&self) -> u64 {
+        self.output.bytes()
+    }
+
+    /// Time of the last record, since the start.
+    pub fn now_ns(&self) -> u64 {
+        self.clock.now_ns
+    }
+
+    /// Ids of the processes that live.
+    pub fn live_pids(&self) -> Vec<i32> {
+        self.processes.pids()
+    }
+
+    /// A thread of a process, if it is known, has asked for something at `time_ns` since the start.
+    pub fn requested(
+        &mut self,
+        process: ProcessId,
+        thread: Option<ThreadId>,
+        time_ns: u64,
+        request: Request,
+        name: &str,
+    ) {
+        match request {
+            Request::Start | Request::Stop => self.observed.change(time_ns, request == Request::Start),
+            Request::Begin => self.marks.add(process, thread, name, time_ns, None),
+            Request::End => self.marks.end(process, thread, name, time_ns),
+            Request::Mark => self.marks.add(process, thread, name, time_ns, Some(time_ns)),
+            // Of the engines.
+            Request::Moved | Request::Alloc | Request::Free | Request::Name => {}
+            Request::Born | Request::Dies | Request::Leaves | Request::WhenMoved => {}
+        }
+    }
+
+    /// OpenMP regions of thread `tid` that the call before `call` began have lasted from `begun` to `ended`, on the
+    /// clock of the records. The library says so, from memory that is the target's to write.
+    fn parallel(&mut self, pid: i32, tid: u32, call: u64, begun: u64, ended: u64) {
+        let Some(live) = self.processes.get(pid) else { return };
+        let process = live.id;
+        let (start_ns, end_ns) = (self.since_start(begun), self.since_start(ended).min(self.clock.now_ns));
+        let thread = self.threads.at(process, tid, end_ns);
+        if start_ns <= end_ns && live.vmas.find(call).is_some() {
+            let site = self.images.code.site(live.place(call.saturating_sub(1)));
+            self.marks.region((process, thread, site), start_ns, end_ns, self.facts.bin_width_ns());
+        }
+    }
+
+    /// The user names this moment, of a process of this id or of the first.
+    pub fn marked_by_user(&mut self, pid: i32, time: u64, name: &str) {
+        let time_ns = self.since_start(time);
+        let process = self.processes.get(pid).map_or(ProcessId(0), |process| process.id);
+        if self.processes.row(process).is_some() {
+            self.marks.add(process, None, name, time_ns, Some(time_ns));
+        }
+    }
+
+    /// From `time` on, on the clock of the records, accesses are counted, or not.
+    pub fn count_from(&mut self, time: u64, counting: bool) {
+        let time_ns = self.since_start(time);
+        self.observed.change(time_ns, counting);
+    }
+
+    /// Whether accesses are counted.
+    pub fn is_counting(&self) -> bool {
+        self.observed.now()
+    }
+
+    /// Whether they were not, at any time.
+    pub fn was_ever_paused(&self) -> bool {
+        self.observed.ever_paused()
+    }
+
+    /// Whether they were at `time_ns` since the start.
+    pub fn counted_at(&self, time_ns: u64) -> bool {
+        self.observed.at(time_ns)
     }
 
     /// A process's memory is no more: what its pages and blocks were goes into the profile. `end` is the bin in which

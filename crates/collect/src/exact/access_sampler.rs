@@ -4,7 +4,8 @@
 //!
 //! ```text
 //!   a poll finds how much each page was used  -->  now and then one is drawn, by its use
-//!   a drawn page loses its class              -->  its next access comes to the agent, which logs it and gives the class back
+//!   a drawn page loses its class              -->  its next access comes to the agent, which logs it
+//!                                                  and gives the class back
 //! ```
 //! Threads that stay on the page (see `numalens_event::exact`) would not notice, so their last pages are cleared as
 //! well; until they are, the agent logs nothing, or code that stays would be logged less often than other code. How

@@ -88,8 +88,8 @@ mod tests {
         clock.set(&header);
         // SAFETY: every x86-64 has the counter.
         let ticks = unsafe { core::arch::x86_64::_rdtsc() };
-        let (told, kernel) =
+        let (ours, kernel) =
             (header.clock[header.clock_in_force.load(Relaxed) as usize].at(ticks).unwrap(), monotonic_ns());
-        assert!(told.abs_diff(kernel) < 1_000_000_000, "{told} {kernel}");
+        assert!(ours.abs_diff(kernel) < 1_000_000_000, "{ours} {kernel}");
     }
 }

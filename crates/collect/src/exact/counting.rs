@@ -15,9 +15,7 @@ mod page_counts;
 mod poll_thread;
 mod site_counts;
 
-use super::known_pages::KnownPage;
 use super::poll::Poll;
-use super::process::Process;
 pub use code_counts::report_code;
 use known::Known;
 use numalens_event::exact::{Extent, ProcessHeader};
@@ -38,14 +36,4 @@ struct Counting<'a> {
     in_flight: u64,
     /// Pages are reported no more than sites are: parts are left out, or the thread counts no more.
     strict: bool,
-}
-
-impl<'a> Counting<'a> {
-    fn process(&self) -> &'a Process {
-        self.lookup.process
-    }
-
-    fn known_page(&self, number: u32) -> Option<&'a KnownPage> {
-        self.lookup.directory.known_page(self.lookup.process, number)
-    }
 }

@@ -163,7 +163,8 @@ impl Directory {
         }
         let has_children = self.processes.values().any(|process| process.parent == Some(extent));
         let Some(process) = self.processes.get_mut(&extent) else { return };
-        // Children ask for pages of their parents that have gone long ago, and what is uncertain is reported in the end.
+        // Children ask for pages of their parents that have gone long ago, and what is uncertain is reported in the
+        // end.
         let uncertain = &process.shared.bounds.pages;
         let keeps = |mut group: Range<u32>| has_children || group.any(|number| uncertain.contains_key(&number));
         for pages in process.pages.forget(poll, keeps) {

@@ -122,7 +122,7 @@ impl Drain {
         self.sampler.draw(file, &self.directory);
     }
 
-    /// Divides the counts of pages that several objects share among these, as far as sampled accesses tell.
+    /// Divides the counts of pages that several objects share among these, as far as sampled accesses say.
     pub fn divide(&mut self, session: &mut Session) {
         shared_counts::divide_all(&mut self.directory, session);
     }

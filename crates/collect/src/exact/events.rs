@@ -39,21 +39,8 @@ pub struct Reader<'a> {
     pub until: u64,
 }
 
-impl Reader<'_> {
-    /// Reads what is new in the records of the process, of the first `given` of them, in order with what its log and the
-    /// preloaded library report.
-    ///
-    /// # Errors
-    /// The session file cannot be mapped.
-    pub fn read(mut self, given: u32) -> io::Result<()> {
-        let records = Records::map(self.file, self.extent, &self.process.pages, given)?;
-        let collected = self.collect(&records)?;
-        self.apply(&records, collected)
-    }
-}
-
-/// What happened to pages, in the order of time, ends first: a page that comes again has another number. Pages are those
-/// of the process's own; what else happened, by an index.
+/// What happened to pages, in the order of time, ends first: a page that comes again has another number. Pages are
+/// those of the process's own; what else happened, by an index.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// An access is known to have placed a huge page.

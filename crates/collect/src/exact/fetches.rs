@@ -23,7 +23,7 @@ pub struct Segment {
     counter: Counter,
 }
 
-/// What tells how often.
+/// What says how often.
 #[derive(Clone, Copy)]
 enum Counter {
     Executions(u32),

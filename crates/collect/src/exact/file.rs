@@ -3,6 +3,7 @@
 use super::image::Image;
 use super::stale_files::Owner;
 use crate::refused::refused;
+use crate::session::SessionOptions;
 use memmap2::{MmapOptions, MmapRaw};
 use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, ProcessHeader, SessionHeader, Slots, end};
 use numalens_topology::{CpuSet, Machine, PagePolicy, ThreadPlacement};
@@ -35,6 +36,24 @@ pub struct ExactOptions<'a> {
     pub follow: bool,
     /// Count from the beginning.
     pub counting: bool,
+}
+
+impl<'a> ExactOptions<'a> {
+    /// What a recording is to be, as far as the agents have to know.
+    pub fn of(session: &'a SessionOptions) -> Self {
+        ExactOptions {
+            machine: &session.machine,
+            placement: session.placement,
+            policy: session.policy,
+            stack: session.stack,
+            code: session.code,
+            lines: session.lines,
+            words: session.every_object,
+            cache: session.cache,
+            follow: session.follow,
+            counting: !session.start_paused,
+        }
+    }
 }
 
 /// The session file, its header and its directory mapped.
@@ -274,7 +293,7 @@ impl SessionFile {
         Owner::of(&self.file)
     }
 
-    /// Tells the agents where the table is of pages that other recordings share.
+    /// Publishes to the agents where the table is of pages that other recordings share.
     ///
     /// # Errors
     /// Its name is too long.
@@ -314,9 +333,9 @@ impl SessionFile {
         self.entry(extent).is_some_and(|entry| entry.end.load(Acquire) & 0xff == end::EXEC)
     }
 
-    /// How far to read what is said of a process until `until`: when it has called exec, what comes later is of the next
-    /// program in it, whose beginning may not have been read yet. To be asked after all has been read that is to be
-    /// sorted by it.
+    /// How far to read what is said of a process until `until`: when it has called exec, what comes later is of the
+    /// next program in it, whose beginning may not have been read yet. To be asked after all has been read that is to
+    /// be sorted by it.
     pub fn of_its_program(&self, extent: Extent, until: u64) -> u64 {
         if !self.has_execed(extent) {
             return until;
@@ -405,7 +424,7 @@ impl SessionFile {
     }
 }
 
-/// Tells the agents where the virtual machine's files are.
+/// Publishes to the agents where the virtual machine's files are.
 ///
 /// # Errors
 /// The path is too long.

@@ -68,7 +68,7 @@ impl MapChange {
         (!range.is_empty()).then_some(MapChange { time, sites, what })
     }
 
-    /// How many sites had been given before the change that a record tells, if it tells one.
+    /// How many sites had been given before the change that a record reports, if it reports one.
     pub fn sites_in(what: u32, words: &[AtomicU64]) -> Option<u32> {
         Some(words.get(sites_at(what)?)?.load(Relaxed) as u32)
     }

@@ -1,7 +1,8 @@
 //! Accesses that placed pages of a real machine: counted before anybody knew where the pages would be.
 //!
-//! The agent counts them for [`numalens_event::exact::PENDING_HOME`], by thread and site, and the records of pages tell one by one what
-//! they stand for. Here the two meet: each such access is reported with the home that its page turned out to have.
+//! The agent counts them for [`numalens_event::exact::PENDING_HOME`], by thread and site, and the records of pages tell
+//! one by one what they stand for. Here the two meet: each such access is reported with the home that its page turned
+//! out to have.
 
 use super::page_class::{class_in, meaning};
 use numalens_event::exact::{Extent, PageRecord, ProcessHeader};

@@ -5,8 +5,8 @@
 //! process has ended. Each is taken in among what the preloaded library reports, in order of time, so the objects that
 //! are known at that moment are those whose words they were.
 //!
-//! Where the counting begins or ends ([`Drain::switch`](super::drain::Drain::switch)), all tables are emptied: what was counted in a
-//! pause is nobody's, as it is in the counts of pages and sites.
+//! Where the counting begins or ends ([`Drain::switch`](super::drain::Drain::switch)), all tables are emptied: what was
+//! counted in a pause is nobody's, as it is in the counts of pages and sites.
 //!
 //! In the end each thread's count of a page is attributed by what is known here: with its times where all of it is one
 //! object's, else as of the last time. What nobody can say (the tables have room for 32 GiB of pages, the log for 1

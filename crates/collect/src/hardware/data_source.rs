@@ -1,7 +1,7 @@
 //! `PERF_SAMPLE_DATA_SRC` and `PERF_SAMPLE_WEIGHT`: where an access was answered and how long it took.
 //!
-//! The word has two generations of the same information: `mem_lvl`, a set of bits of which HIT says that the
-//! others name the level, and the newer `mem_lvl_num` with `mem_remote` and `mem_hops`. Kernels fill both, one or neither.
+//! The word has two generations of the same information: `mem_lvl`, a set of bits of which HIT says that the others
+//! name the level, and the newer `mem_lvl_num` with `mem_remote` and `mem_hops`. Kernels fill both, one or neither.
 
 use super::MemoryAccess;
 use numalens_profile::words::{Access, Source};
@@ -51,7 +51,8 @@ pub enum Snoop {
 /// `PERF_SAMPLE_WEIGHT` or `PERF_SAMPLE_WEIGHT_STRUCT`, in core cycles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weight {
-    /// Until the data arrived; on Intel since issue, on AMD since the miss of the first-level cache. `None` when not measured.
+    /// Until the data arrived; on Intel since issue, on AMD since the miss of the first-level cache. `None` when not
+    /// measured.
     pub access: Option<u32>,
     /// Of the whole instruction until it retired; only in the structured form.
     pub instruction: Option<u16>,
@@ -64,7 +65,8 @@ impl Weight {
         Weight { access: (access != 0).then_some(access), instruction: None }
     }
 
-    /// The word of `PERF_SAMPLE_WEIGHT_STRUCT`: 32 bits for the access, 16 for the instruction, 16 that depend on the model.
+    /// The word of `PERF_SAMPLE_WEIGHT_STRUCT`: 32 bits for the access, 16 for the instruction, 16 that depend on the
+    /// model.
     pub fn of_struct(word: u64) -> Self {
         let (access, instruction) = (word as u32, (word >> 32) as u16);
         Weight { access: (access != 0).then_some(access), instruction: (instruction != 0).then_some(instruction) }
@@ -105,7 +107,8 @@ impl DataSource {
     fn source_of_level(self) -> Option<Source> {
         let level = self.field(sys::PERF_MEM_LVL_SHIFT, 14);
         let has = |bits: u32| level & bits != 0;
-        // Without HIT the level is the one that missed (a store that left the first-level cache): who answered is not known.
+        // Without HIT the level is the one that missed (a store that left the first-level cache): who answered is not
+        // known.
         if !has(sys::PERF_MEM_LVL_HIT) {
             return None;
         }

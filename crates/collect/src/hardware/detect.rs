@@ -1,8 +1,8 @@
 //! What the machine's PMUs offer for sampling memory accesses, read from `/sys/bus/event_source/devices`.
 //!
-//! A PMU directory names itself by a number (`type`), its events by strings (`events/mem-loads`: `event=0xcd,umask=0x1,ldlat=3`)
-//! and says in `format/` which bits of which word each of those parameters is (`ldlat`: `config1:0-15`). Nothing about
-//! processor models is known here: what the kernel exposes is what is used.
+//! A PMU directory names itself by a number (`type`), its events by strings (`events/mem-loads`:
+//! `event=0xcd,umask=0x1,ldlat=3`) and says in `format/` which bits of which word each of those parameters is (`ldlat`:
+//! `config1:0-15`). Nothing about processor models is known here: what the kernel exposes is what is used.
 
 use numalens_profile::words::Access;
 use perf_event_open_sys::bindings as sys;
@@ -53,15 +53,16 @@ pub struct HardwareEvent {
     pub config: [u64; 3],
     /// `precise_ip`
     pub precise: u8,
-    /// `exclude_kernel`: false where the PMU cannot filter; samples of the kernel must be dropped by their address then, and
-    /// opening needs `kernel.perf_event_paranoid` of at most 1 or CAP_PERFMON.
+    /// `exclude_kernel`: false where the PMU cannot filter; samples of the kernel must be dropped by their address
+    /// then, and opening needs `kernel.perf_event_paranoid` of at most 1 or CAP_PERFMON.
     pub exclude_kernel: bool,
     /// `sample_type` bits to add to the usual ones.
     pub sample_type: u64,
     /// More bits, which only CAP_PERFMON or `kernel.perf_event_paranoid` of at most 1 allows.
     pub sample_type_privileged: u64,
-    /// The config words of an event that must be opened first as the leader of this one's group, on the same PMU: without it the
-    /// kernel refuses this event on Sapphire Rapids and later (`mem-loads-aux`). The leader does not sample.
+    /// The config words of an event that must be opened first as the leader of this one's group, on the same PMU:
+    /// without it the kernel refuses this event on Sapphire Rapids and later (`mem-loads-aux`). The leader does not
+    /// sample.
     pub leader: Option<[u64; 3]>,
     /// The CPUs that the PMU covers; `None` for all. Hybrid processors have a PMU for each kind of core.
     pub cpus: Option<Vec<u32>>,
@@ -100,7 +101,8 @@ pub enum Absent {
     },
 }
 
-/// Finds what this machine offers; `sysfs` is `/sys`, or a copy for tests. Nothing is opened: the kernel may still refuse.
+/// Finds what this machine offers; `sysfs` is `/sys`, or a copy for tests. Nothing is opened: the kernel may still
+/// refuse.
 pub fn detect(sysfs: &Path) -> Option<HardwareEvents> {
     find(sysfs).ok()
 }
@@ -156,7 +158,8 @@ fn pebs_event(pmu: &Path, name: &str, sampled: Sampled) -> Result<Option<Hardwar
     }))
 }
 
-/// IBS counts operations rather than cycles where it can (`cnt_ctl`): samples per operation are what estimates accesses.
+/// IBS counts operations rather than cycles where it can (`cnt_ctl`): samples per operation are what estimates
+/// accesses.
 fn ibs_event(pmu: &Path) -> Result<HardwareEvent, Absent> {
     let mut config = [0; 3];
     let mut set = |parameter: &str| -> Result<bool, Absent> {

@@ -1,7 +1,7 @@
 //! IBS operation records of AMD processors: what `PERF_SAMPLE_RAW` of an `ibs_op` event holds.
 //!
 //! ```text
-//! u32 capabilities | u64 IBS_OP_CTL | RIP | DATA | DATA2 | DATA3 | linear address | physical address | more, by capability
+//! u32 capabilities | u64 IBS_OP_CTL | RIP | DATA | DATA2 | DATA3 | linear address | physical address | more
 //! ```
 //!
 //! Newer kernels also translate this into `PERF_SAMPLE_DATA_SRC`; the record serves kernels that do not (before 6.1),
@@ -90,9 +90,9 @@ pub fn decode(raw: &[u8], erratum_1293: bool) -> Result<Operation, TooShort> {
     })
 }
 
-/// The register IBS_OP_DATA3. Bits: 0 load, 1 store, 2 L1 TLB miss, 3 L2 TLB miss, 7 L1 cache miss, 14 uncached, 15 locked,
-/// 16 miss merged with one under way, 17 linear address valid, 18 physical address valid, 20 L2 cache miss,
-/// 21 software prefetch, 32..48 latency of the miss.
+/// The register IBS_OP_DATA3. Bits: 0 load, 1 store, 2 L1 TLB miss, 3 L2 TLB miss, 7 L1 cache miss, 14 uncached, 15
+/// locked, 16 miss merged with one under way, 17 linear address valid, 18 physical address valid, 20 L2 cache miss, 21
+/// software prefetch, 32..48 latency of the miss.
 #[derive(Clone, Copy)]
 struct Data3(u64);
 
@@ -120,7 +120,8 @@ impl Data3 {
 /// Who answered, and whether the line came modified out of another cache.
 fn answered(capabilities: u32, data2: u64, data3: Data3, load: bool, invalid: bool) -> (Source, Option<Snoop>) {
     let extended = capabilities & EXTENDED_SOURCES != 0;
-    // DATA2: 0..3 data source, 4 remote node, 5 the line was shared when it came from a cache, 6..8 upper bits of the source.
+    // DATA2: 0..3 data source, 4 remote node, 5 the line was shared when it came from a cache, 6..8 upper bits of the
+    // source.
     let low = data2 & 7;
     let code = if extended { (data2 >> 6 & 3) << 3 | low } else { low };
     let remote = data2 >> 4 & 1 == 1;
@@ -147,7 +148,8 @@ fn answered(capabilities: u32, data2: u64, data3: Data3, load: bool, invalid: bo
 fn data_source(extended: bool, code: u64, remote: bool) -> Option<Source> {
     let memory = if remote { Source::RemoteMemory } else { Source::LocalMemory };
     match (extended, code) {
-        // Zen 4: 1 this core complex, 2 another one of the node, 3 DRAM, 5 a cache of another node, 6 persistent memory, 8 CXL.
+        // Zen 4: 1 this core complex, 2 another one of the node, 3 DRAM, 5 a cache of another node, 6 persistent
+        // memory, 8 CXL.
         (true, 1 | 2) => Some(Source::L3),
         (true, 3 | 6 | 8) => Some(memory),
         (true, 5) => Some(Source::RemoteCache),

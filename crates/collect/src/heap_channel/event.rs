@@ -65,7 +65,7 @@ pub enum HeapEvent<'a> {
         time_ns: u64,
         pid: u32,
         tid: u32,
-        /// The thread that was placed; 0 when the library could not tell which.
+        /// The thread that was placed; 0 when the library did not know which.
         placed: u32,
         /// One bit for each CPU.
         cpus: &'a [u64],
@@ -99,14 +99,14 @@ pub enum HeapEvent<'a> {
     MovePages { time_ns: u64, pid: u32, tid: u32, target: u32, count: u64, begun_ns: u64 },
     /// The library has come up in a program: from here on its heap is observed.
     ProcessStart { time_ns: u64, pid: u32, tid: u32, parent: u32 },
-    /// A forked process tells something for the first time; what its parent had allocated lives in it too.
+    /// A forked process reports something for the first time; what its parent had allocated lives in it too.
     ForkChild { time_ns: u64, pid: u32, tid: u32, parent: u32 },
     /// The program is about to be replaced; when `waits`, until [`super::HeapChannel::acknowledge`].
     Exec { time_ns: u64, pid: u32, tid: u32, waits: bool },
     /// It was not: the program goes on.
     ExecFailed { time_ns: u64, pid: u32, tid: u32, errno: i32 },
     /// The process is about to end; when `waits`, after [`super::HeapChannel::acknowledge`]. Destructors of other
-    /// libraries may still tell something afterwards.
+    /// libraries may still report something afterwards.
     ProcessExit {
         time_ns: u64,
         pid: u32,
@@ -154,29 +154,7 @@ impl Slot {
             }
         }
         let event = match record.kind() {
-            Kind::Alloc => {
-                let [ip, sp, bp] = record.caller();
-                let is_mapping = matches!(record.call()?, Call::Mmap | Call::Protect);
-                HeapEvent::Alloc {
-                    time_ns,
-                    pid,
-                    tid,
-                    call: record.call()?,
-                    address: a,
-                    size: b,
-                    weight: weight(b, record.mean()),
-                    sampled: record.mean() != 0,
-                    ip,
-                    sp,
-                    bp,
-                    stack: &self.bytes[..length],
-                    protection: if is_mapping { c as u32 } else { 0 },
-                    flags: if is_mapping { (c >> 32) as u32 } else { 0 },
-                    offset: if is_mapping { d } else { 0 },
-                    before_ns: if is_mapping { 0 } else { c },
-                    own_mapping: if is_mapping { 0 } else { d },
-                }
-            }
+            Kind::Alloc => allocation(&record, &self.bytes[..length])?,
             Kind::Free => HeapEvent::Free { time_ns, pid, tid, address: a, inner: b != 0 },
             Kind::MayEnd => HeapEvent::MayEnd { time_ns, pid, tid, address: a },
             Kind::Kept => HeapEvent::Kept { time_ns, pid, tid, address: a },
@@ -219,6 +197,33 @@ impl Slot {
         };
         Some((event, waiting))
     }
+}
+
+/// An allocation, of which `stack` was copied.
+fn allocation<'a>(record: &Record<'_>, stack: &'a [u8]) -> Option<HeapEvent<'a>> {
+    let [address, size, c, d] = record.operands();
+    let [ip, sp, bp] = record.caller();
+    let call = record.call()?;
+    let is_mapping = matches!(call, Call::Mmap | Call::Protect);
+    Some(HeapEvent::Alloc {
+        time_ns: record.time_ns(),
+        pid: record.pid(),
+        tid: record.tid(),
+        call,
+        address,
+        size,
+        weight: weight(size, record.mean()),
+        sampled: record.mean() != 0,
+        ip,
+        sp,
+        bp,
+        stack,
+        protection: if is_mapping { c as u32 } else { 0 },
+        flags: if is_mapping { (c >> 32) as u32 } else { 0 },
+        offset: if is_mapping { d } else { 0 },
+        before_ns: if is_mapping { 0 } else { c },
+        own_mapping: if is_mapping { 0 } else { d },
+    })
 }
 
 /// The bytes that a sampled allocation stands for: its size over the probability that it was recorded. A Poisson

@@ -10,9 +10,9 @@ use super::channel::{Bell, HeapChannel};
 use super::event::{HeapEvent, Slot};
 use crate::futex::{sleep_on, wake};
 
-/// How long the reader waits for a writer that is alive. It writes in a microsecond; one that takes longer was stopped, or
-/// jumped out of a signal handler for ever, or its thread id has gone to somebody else. Should it come back, its record
-/// counts as late.
+/// How long the reader waits for a writer that is alive. It writes in a microsecond; one that takes longer was stopped,
+/// or jumped out of a signal handler for ever, or its thread id has gone to somebody else. Should it come back, its
+/// record counts as late.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What one [`HeapChannel::drain`] did.
@@ -37,7 +37,7 @@ pub struct HeapLosses {
     pub damaged: u64,
     /// Records that came after their slot had been given up.
     pub late: u64,
-    /// Sampled allocations not told because the target's table of live ones was full.
+    /// Sampled allocations not reported because the target's table of live ones was full.
     pub untracked: u64,
     /// Children started without the library: another user's, or their environment was too large.
     pub unpassed: u64,

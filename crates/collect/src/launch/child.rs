@@ -32,8 +32,8 @@ pub enum LaunchError {
 static UMASK: AtomicU32 = AtomicU32::new(NONE);
 const NONE: u32 = u32::MAX;
 
-/// Files that this process makes from now on are its user's alone, whatever the `umask` says (one of 0777 would keep them from the
-/// recorder itself): profiles tell much of a program. What is launched has the user's own.
+/// Files that this process makes from now on are its user's alone, whatever the `umask` says (one of 0777 would keep
+/// them from the recorder itself): profiles tell much of a program. What is launched has the user's own.
 pub fn keep_files_private() {
     // SAFETY: changes what this process makes; has no preconditions.
     let before = unsafe { libc::umask(0o077) };
@@ -100,8 +100,8 @@ impl Waiting {
             words.iter().map(|word| word.as_ptr()).chain([std::ptr::null()]).collect()
         };
         let (argv, envp) = (pointers(&arguments), pointers(&variables));
-        // SAFETY: the child calls only async-signal-safe functions (close, read, signal, execve, write, _exit) on memory
-        // prepared before the fork.
+        // SAFETY: the child calls only async-signal-safe functions (close, read, signal, execve, write, _exit) on
+        // memory prepared before the fork.
         let pid = unsafe { libc::fork() };
         match pid {
             -1 => Err(io::Error::last_os_error().into()),

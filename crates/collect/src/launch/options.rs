@@ -31,3 +31,14 @@ pub struct RecordOptions {
     /// What is known about the recording beforehand.
     pub meta: Meta,
 }
+
+/// What is asked of an engine beyond what every engine can do.
+#[derive(Clone, Copy, Debug)]
+pub struct Demands {
+    /// A command is observed from its start to its end.
+    pub whole_command: bool,
+    /// Samples are taken so often.
+    pub frequency: Option<u64>,
+    /// Every access is looked at by itself.
+    pub each_access: bool,
+}

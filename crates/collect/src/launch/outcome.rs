@@ -51,7 +51,7 @@ impl From<TooLow> for RecordError {
     }
 }
 
-/// What the caller may want to tell its user while a recording runs.
+/// What the caller may want to say to its user while a recording runs.
 #[derive(Debug)]
 pub enum Progress<'a> {
     /// The profile has grown to so many bytes.

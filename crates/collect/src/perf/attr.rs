@@ -3,10 +3,10 @@
 use crate::hardware::HardwareEvent;
 use perf_event_open_sys::bindings::{self as sys, perf_event_attr};
 
-/// What an event of ours tells.
+/// What an event of ours reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
-    /// Every page fault, those of the kernel in system calls among them where it tells of them: period 1.
+    /// Every page fault, those of the kernel in system calls among them where it reports them: period 1.
     Fault,
     /// The CPU clock: where user time goes.
     Clock,
@@ -84,8 +84,8 @@ impl EventPlan {
         EventPlan { kind: EventKind::Side, attr, leader: None, cpus: None }
     }
 
-    /// Page faults, every one. Callers come from the stack's bytes: the kernel's own chain costs as much as all the rest of
-    /// the record where `rbp` is no frame pointer, because it follows it into memory that is not there.
+    /// Page faults, every one. Callers come from the stack's bytes: the kernel's own chain costs as much as all the
+    /// rest of the record where `rbp` is no frame pointer, because it follows it into memory that is not there.
     ///
     /// What the kernel touches in a system call it touches for the thread: registers and stack are those with which the
     /// thread made it.

@@ -196,9 +196,9 @@ impl PerfEvents {
         self.cpus.iter().map(|cpu| &cpu.owner).chain(&self.others).for_each(|fd| act(fd.as_raw_fd()));
     }
 
-    /// Records that did not fit into the rings, as the kernel counts them (6.0 and newer; else 0). Of these a ring tells
-    /// only when it has room again and something more to say: those of a CPU on which nothing happens any more it keeps
-    /// to itself.
+    /// Records that did not fit into the rings, as the kernel counts them (6.0 and newer; else 0). Of these a ring
+    /// tells only when it has room again and something more to say: those of a CPU on which nothing happens any more it
+    /// keeps to itself.
     pub fn lost(&self) -> u64 {
         let lost = |fd: &OwnedFd| {
             let mut answer = [0u8; 16];

@@ -3,15 +3,17 @@
 use crate::checkpoints::Checkpoints;
 use crate::control::{Command, Control, control_answer};
 use crate::ending::{self, Ending};
+use crate::engine::{Engine, NameProfile};
 use crate::hardware;
 use crate::heap_channel::{HeapChannel, HeapOptions};
-use crate::launch::{Child, Outcome, Progress, RecordError, RecordOptions, STARTING_THREADS, Target, Waiting};
+use crate::launch::{Child, Demands, Outcome, Progress, RecordError, RecordOptions, STARTING_THREADS, Target, Waiting};
 use crate::launch::{describe, signals};
 use crate::limits::{self, Limit, Need};
 use crate::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
 use crate::refused::refused;
-use crate::session::{HeapNotes, Output, Session, command_line};
+use crate::session::{HeapNotes, Output, Session, SessionOptions, command_line};
 use numalens_profile::{Meta, Writer, start_threads};
+use numalens_topology::Machine;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 /// The rings are looked at this often, more often while much comes in.
 const SLOWEST_POLL: Duration = Duration::from_millis(40);
 const FASTEST_POLL: Duration = Duration::from_millis(2);
-/// Records in a look that make the next one come sooner, and later.
+/// Records in a poll that make the next one come sooner, and later.
 const MANY: usize = 2000;
 const FEW: usize = 300;
 /// Memory for the rings of all CPUs together, and the most for one of them; the kernel's limit on locked memory may
@@ -34,14 +36,49 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// The first announcement of the profile's size.
 const FIRST_ANNOUNCEMENT: u64 = 64 << 20;
 
+/// Samples, and sees page faults exactly.
+pub struct SampleEngine;
+
+impl Engine for SampleEngine {
+    fn counts(&self) -> bool {
+        false
+    }
+
+    fn check(&self, demands: &Demands) -> Result<(), String> {
+        if demands.each_access {
+            return Err("--lines, --cache and --objects exact look at every access, which sampling cannot: they need the exact engine, without --pid, --all, --duration and --frequency".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_machine(&self, _: &Machine) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn describe(&self, _: &SessionOptions, frequency: u64, meta: &mut Meta) {
+        meta.engine = "sample".to_owned();
+        meta.frequency = Some(frequency as f64);
+    }
+
+    fn record(
+        &self,
+        target: &Target,
+        options: RecordOptions,
+        path: NameProfile<'_>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Outcome, RecordError> {
+        record(target, options, path, progress)
+    }
+}
+
 /// Records `target` into the profile that `path` names once the target's pid is known.
 ///
 /// # Errors
 /// See [`RecordError`]; nothing has run when the error is one of `Launch`, `Open` or `Create`.
-pub fn record(
+fn record(
     target: &Target,
     mut options: RecordOptions,
-    path: impl FnOnce(Option<i32>) -> PathBuf,
+    path: NameProfile<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Outcome, RecordError> {
     let cpus: Vec<u32> = online_cpus();
@@ -49,14 +86,7 @@ pub fn record(
     limits::raise(&needs(cpus.len()))?;
     start_threads().map_err(|error| refused(STARTING_THREADS, &error))?;
     keep_freed_memory();
-    let mut no_heap = None;
-    let channel = match target {
-        Target::Launch(_) => open_channel(progress).map_err(|error| no_heap = Some(error.to_string())).ok(),
-        _ => {
-            no_heap = Some("what runs already does not have the library that tells of them".to_owned());
-            None
-        }
-    };
+    let (channel, no_heap) = open_heap(target, progress);
     let waiting = match target {
         Target::Launch(command) => {
             let theirs = std::env::var_os("LD_PRELOAD");
@@ -70,8 +100,10 @@ pub fn record(
         (None, Target::Pid(pid)) => Scope::Running(*pid),
         _ => Scope::Everything,
     };
-    let path =
-        path(waiting.as_ref().map(Waiting::pid).or(if let Target::Pid(pid) = target { Some(*pid) } else { None }));
+    let pid = match target {
+        Target::Pid(pid) => Some(*pid),
+        _ => waiting.as_ref().map(Waiting::pid),
+    };
     let (mut perf, plans) = open_events(scope, &cpus, &mut options, progress).map_err(|error| match scope {
         Scope::Running(pid) if error.gone => RecordError::NoProcess(pid),
         _ => RecordError::Open(error),
@@ -79,48 +111,14 @@ pub fn record(
     if let Target::Pid(pid) = target {
         watch_other_threads(&mut perf, *pid, &plans, &cpus);
     }
-    let writer = Writer::create(&path, options.force).map_err(RecordError::Create)?;
+    let writer = Writer::create(&path(pid), options.force).map_err(RecordError::Create)?;
     let partial = writer.partial().to_owned();
     let mut session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
     if let Some(why) = no_heap {
         session.without_heap(why);
     }
-    let mut recorder = Recorder {
-        perf,
-        channel,
-        session,
-        meta: options.meta.clone(),
-        later: HeapNotes::default(),
-        spare: HeapNotes::default(),
-        announced: FIRST_ANNOUNCEMENT,
-        checkpoints: Checkpoints::begin(),
-        last_reread: Instant::now(),
-        heap_lost: 0,
-        began: Instant::now(),
-        control: Control::open(match (&waiting, target) {
-            (Some(waiting), _) => Some(waiting.pid()),
-            (None, Target::Pid(pid)) => Some(*pid),
-            _ => None,
-        }),
-        ending: Ending::new(options.wait_all),
-    };
-    signals::catch();
-    match target {
-        Target::Pid(pid) => {
-            recorder.meta.command = command_line(*pid).map(|words| vec![words]).unwrap_or_default();
-            recorder.session.adopt(*pid, "observed");
-            recorder.perf.enable();
-        }
-        Target::All => {
-            recorder.meta.command = vec!["the whole system".to_owned()];
-            recorder.perf.enable();
-        }
-        Target::Launch(_) => {
-            if let Some(waiting) = &waiting {
-                recorder.session.expect(waiting.pid());
-            }
-        }
-    }
+    let mut recorder = Recorder::new(perf, channel, session, &options, pid);
+    recorder.begin(target, waiting.as_ref());
     let child = match waiting.map(Waiting::release).transpose() {
         Ok(child) => child,
         Err(error) => {
@@ -131,22 +129,21 @@ pub fn record(
         }
     };
     recorder.watch(target, child.as_ref(), options.duration, progress);
-    let status = recorder.ending.status();
-    let status = recorder.wind_up(child.as_ref(), status);
-    let mut meta = recorder.meta;
-    meta.exit_status = match (status, target) {
-        (Some(status), _) => describe(status),
-        (None, Target::Pid(pid)) if ending::has_ended(*pid) => "ended".to_owned(),
-        _ => "still running".to_owned(),
-    };
-    let finished = recorder.session.finish(&mut meta, |code| progress(Progress::Ended(code)));
-    let profile = finished.map_err(|error| RecordError::Output { error, partial, status });
-    signals::release();
-    let profile = profile?;
-    Ok(Outcome { profile, status })
+    recorder.finish(target, child.as_ref(), partial, progress)
 }
 
-/// Every look fills and empties the same large buffers. The C library would give them back to the kernel each time, and
+/// The channel to the library that reports heap blocks, or why there is none.
+fn open_heap(target: &Target, progress: &mut dyn FnMut(Progress<'_>)) -> (Option<HeapChannel>, Option<String>) {
+    match target {
+        Target::Launch(_) => match open_channel(progress) {
+            Ok(channel) => (Some(channel), None),
+            Err(error) => (None, Some(error.to_string())),
+        },
+        _ => (None, Some("what runs already does not have the library that tells of them".to_owned())),
+    }
+}
+
+/// Every poll fills and empties the same large buffers. The C library would give them back to the kernel each time, and
 /// have it clear them again: two fifths of the collector's time when a program touches much memory.
 fn keep_freed_memory() {
     // SAFETY: mallopt has no preconditions; where it fails, all stays as it was.
@@ -215,7 +212,7 @@ struct Recorder {
     session: Session,
     meta: Meta,
     later: HeapNotes,
-    /// Empty; its memory is for the next look.
+    /// Empty; its memory is for the next poll.
     spare: HeapNotes,
     announced: u64,
     checkpoints: Checkpoints,
@@ -227,6 +224,52 @@ struct Recorder {
 }
 
 impl Recorder {
+    /// Of a process, if there is one.
+    fn new(
+        perf: PerfEvents,
+        channel: Option<HeapChannel>,
+        session: Session,
+        options: &RecordOptions,
+        pid: Option<i32>,
+    ) -> Self {
+        Recorder {
+            perf,
+            channel,
+            session,
+            meta: options.meta.clone(),
+            later: HeapNotes::default(),
+            spare: HeapNotes::default(),
+            announced: FIRST_ANNOUNCEMENT,
+            checkpoints: Checkpoints::begin(),
+            last_reread: Instant::now(),
+            heap_lost: 0,
+            began: Instant::now(),
+            control: Control::open(pid),
+            ending: Ending::new(options.wait_all),
+        }
+    }
+
+    /// Takes in who is there.
+    fn begin(&mut self, target: &Target, waiting: Option<&Waiting>) {
+        signals::catch();
+        match target {
+            Target::Pid(pid) => {
+                self.meta.command = command_line(*pid).map(|words| vec![words]).unwrap_or_default();
+                self.session.adopt(*pid, "observed");
+                self.perf.enable();
+            }
+            Target::All => {
+                self.meta.command = vec!["the whole system".to_owned()];
+                self.perf.enable();
+            }
+            Target::Launch(_) => {
+                if let Some(waiting) = waiting {
+                    self.session.expect(waiting.pid());
+                }
+            }
+        }
+    }
+
     /// Takes in what comes until the target has ended, the time is over or the user has had enough.
     fn watch(
         &mut self,
@@ -357,7 +400,7 @@ impl Recorder {
         count
     }
 
-    /// What need not be done at every look.
+    /// What need not be done at every poll.
     fn now_and_then(&mut self, progress: &mut dyn FnMut(Progress<'_>)) {
         let reread_due = self.last_reread.elapsed() > Duration::from_millis(500);
         self.session.observe_placements(reread_due, monotonic_ns(), &mut self.later);
@@ -387,6 +430,28 @@ impl Recorder {
         if self.perf.unreadable > 0 {
             self.meta.losses.insert("unreadable perf records".to_owned(), self.perf.unreadable);
         }
+    }
+
+    /// Takes in the last, and finishes the profile.
+    fn finish(
+        mut self,
+        target: &Target,
+        child: Option<&Child>,
+        partial: PathBuf,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Outcome, RecordError> {
+        let status = self.ending.status();
+        let status = self.wind_up(child, status);
+        let Recorder { session, mut meta, .. } = self;
+        meta.exit_status = match (status, target) {
+            (Some(status), _) => describe(status),
+            (None, Target::Pid(pid)) if ending::has_ended(*pid) => "ended".to_owned(),
+            _ => "still running".to_owned(),
+        };
+        let finished = session.finish(&mut meta, |code| progress(Progress::Ended(code)));
+        signals::release();
+        let profile = finished.map_err(|error| RecordError::Output { error, partial, status })?;
+        Ok(Outcome { profile, status })
     }
 
     /// The end: what is still in the rings, and the status of a command that outlives its recording.

@@ -1,5 +1,5 @@
-//! Memory policies of ranges, as `mbind` set them. They win over the thread's: where the kernel can no longer be asked for
-//! a page's home they tell it, and what is bound to one node counts as placed by a pinned thread.
+//! Memory policies of ranges, as `mbind` set them. They win over the thread's: where the kernel can no longer be asked
+//! for a page's home they tell it, and what is bound to one node counts as placed by a pinned thread.
 
 use numalens_topology::NodeId;
 use rangemap::RangeMap;
@@ -24,7 +24,8 @@ const RELATIVE_NODES: u32 = 1 << 14;
 const NUMA_BALANCING: u32 = 1 << 13;
 
 impl RangePolicy {
-    /// From `mbind`'s mode and nodes (one bit each, the kernel's numbers); `None`: the range follows the thread's policy.
+    /// From `mbind`'s mode and nodes (one bit each, the kernel's numbers); `None`: the range follows the thread's
+    /// policy.
     pub fn new(mode: u32, nodes: &[u64]) -> Option<Self> {
         let one = || {
             let mut nodes = (0..).zip(nodes).flat_map(|(word, &bits)| {

@@ -1,9 +1,10 @@
 //! What an engine that counts every access adds: totals instead of samples, homes that it knows.
 
 use super::Session;
-use super::counted_objects::Claimed;
+
 use super::counts::{CountedSite, Of, UsedPage};
 use super::facts::{CodeKey, PageKey, SiteKey};
+use super::heap_changes::Claimed;
 use super::intern::Place;
 use super::remembered::Caller;
 use super::threads::ThreadBinding;
@@ -81,7 +82,7 @@ impl Session {
         self.processes.exec(pid, command);
     }
 
-    /// A process has told its rank.
+    /// A process has said its rank.
     pub fn process_ranked(&mut self, id: ProcessId, rank: u32) {
         self.processes.ranked(id, rank);
     }
@@ -135,7 +136,7 @@ impl Session {
         }
     }
 
-    /// Something was mapped; `segment` tells which shared memory, 0: none.
+    /// Something was mapped; `segment` says which shared memory, 0: none.
     #[expect(clippy::too_many_arguments, reason = "the words of a record")]
     pub fn range_mapped(
         &mut self,
@@ -277,7 +278,7 @@ impl Session {
         }
     }
 
-    /// Asks again about pages that were not there yet when it was told that they are accessed.
+    /// Asks again about pages that were not there yet when their accesses were reported.
     pub fn ask_sizes(&mut self, pid: i32) {
         if let Some(process) = self.processes.get_mut(pid) {
             self.pages.ask_sizes(process);

@@ -42,7 +42,7 @@ pub struct UsedPage {
     pub writes: u64,
 }
 
-/// What counts of a page tell of it: the index of its home, and whether it was placed by a pinned thread.
+/// What counts of a page say of it: the index of its home, and whether it was placed by a pinned thread.
 pub type PageClass = (Option<u16>, bool);
 
 /// Whose counts.

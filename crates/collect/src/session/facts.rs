@@ -243,7 +243,7 @@ impl FactTables {
         self.code.add(key, Counts { reads: instructions, writes: 0, samples: 0 });
     }
 
-    /// The page that stands for a page's facts: the first of its region where they are told by region.
+    /// The page that stands for a page's facts: the first of its region where they are reported by region.
     fn reported_as(&self, page: Page) -> Page {
         if self.regions { Page(page.0 / REGION * REGION) } else { page }
     }

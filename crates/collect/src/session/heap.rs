@@ -10,9 +10,9 @@ use super::vmas::{Vma, sets_nothing_aside};
 use crate::heap_channel::Call;
 use crate::homes::{thread_affinity, thread_policy};
 use numalens_event::request::Request;
-use numalens_profile::ids::{ObjectId, Page};
+use numalens_profile::ids::{ObjectId, Page, SiteId, StackId, ThreadId};
 use numalens_profile::tables;
-use numalens_profile::words;
+use numalens_profile::words::{self, Fault, SystemCall};
 use std::ops::Range;
 use std::path::Path;
 
@@ -33,13 +33,18 @@ fn call(call: Call) -> Option<words::Call> {
     })
 }
 
-impl Session {
+/// Takes in events of heaps.
+pub struct HeapHandler<'a> {
+    pub session: &'a mut Session,
+}
+
+impl HeapHandler<'_> {
     /// Takes in one event of the interposer.
-    pub fn handle_heap(&mut self, notes: &HeapNotes, note: &HeapNote) {
-        let time_ns = self.since_start(note.time);
-        self.come_to(time_ns);
+    pub fn handle(&mut self, notes: &HeapNotes, note: &HeapNote) {
+        let time_ns = self.session.since_start(note.time);
+        self.session.come_to(time_ns);
         let pid = note.pid;
-        if !self.processes.get(pid).is_some() {
+        if !self.session.processes.get(pid).is_some() {
             // Its fork has not been seen yet, or it is not ours: the channel's memory is the target's to write.
             return;
         }
@@ -52,59 +57,54 @@ impl Session {
             }
             What::Free { address, inner } => self.freed(note, time_ns, *address, *inner),
             What::Named { address, name } => self.block_named(pid, *address, name),
-            &What::Parallel { call, begun, ended, of } => self.parallel(pid, of, call, begun, ended),
+            &What::Parallel { call, begun, ended, of } => self.session.parallel(pid, of, call, begun, ended),
             What::Asked { request, name } => self.asked(note, time_ns, *request, name),
             What::Unmapped { address, size } => drop(self.unmapped(note, time_ns, *address, *size)),
             What::Moved { old, old_size, new, new_size } => {
                 self.remapped(note, time_ns, *old..old.saturating_add(*old_size), *new..new.saturating_add(*new_size));
             }
             What::Placed { tid, cpus } => {
-                if self.options.machine.is_virtual {
+                if self.session.options.machine.is_virtual {
                     return;
                 }
                 let asked = || thread_affinity(*tid as i32).ok();
                 let Some(cpus) = cpus.clone().filter(|cpus| !cpus.is_empty()).or_else(asked) else { return };
-                let Some(thread) = self.threads.get(*tid) else { return };
-                let bound = self.options.binding(cpus, thread.bound.policy.clone());
-                self.threads.bind(*tid, bound, time_ns, "sched_setaffinity");
+                let Some(thread) = self.session.threads.get(*tid) else { return };
+                let bound = self.session.options.binding(cpus, thread.bound.policy.clone());
+                self.session.threads.bind(*tid, bound, time_ns, "sched_setaffinity");
             }
             What::PolicyChanged => self.policy_changed(pid, note.tid, time_ns),
-            What::Observed { bound } => self.threads.bind(note.tid, bound.clone(), time_ns, "observed"),
+            What::Observed { bound } => self.session.threads.bind(note.tid, bound.clone(), time_ns, "observed"),
             What::Bound { range, policy, moving_since } => {
-                if self.options.machine.is_virtual {
+                if self.session.options.machine.is_virtual {
                     return;
                 }
                 // What was touched before was placed by another policy.
-                self.settle();
-                let since = moving_since.map(|since| self.since_start(since));
-                let Some(live) = self.processes.get_mut(pid) else { return };
+                self.session.settle();
+                let since = moving_since.map(|since| self.session.since_start(since));
+                let Some(live) = self.session.processes.get_mut(pid) else { return };
                 live.policies.bindings.set(range.clone(), *policy);
                 if let Some(since) = since {
                     live.walk.moved_on_purpose(since);
                 }
             }
             What::PagesMoved { target, since } => {
-                let since = self.since_start(*since);
-                if let Some(live) = self.processes.get_mut(*target) {
+                let since = self.session.since_start(*since);
+                if let Some(live) = self.session.processes.get_mut(*target) {
                     live.walk.moved_on_purpose(since);
                 }
             }
             What::Began => {
-                self.processes.heap_observed(pid);
+                self.session.processes.heap_observed(pid);
             }
             // Samples are not held back until it is known.
             What::MayEnd { .. } | What::Kept { .. } | What::Leaves => {}
         }
     }
 
-    /// Enters the block that an event tells of, and says where it lies. A file that was mapped is none, nor are
+    /// Enters the block that an event reports, and says where it lies. A file that was mapped is none, nor are
     /// addresses that were reserved, before they have access; both end those whose memory they take.
-    pub(super) fn allocated(
-        &mut self,
-        notes: &HeapNotes,
-        note: &HeapNote,
-        time_ns: u64,
-    ) -> Option<(ObjectId, Range<u64>)> {
+    pub fn allocated(&mut self, notes: &HeapNotes, note: &HeapNote, time_ns: u64) -> Option<(ObjectId, Range<u64>)> {
         let &What::Alloc { call: how, address, size, weight, ip, sp, bp, ref stack, map, own_mapping, .. } = &note.what
         else {
             return None;
@@ -117,23 +117,23 @@ impl Session {
                 return None;
             }
             if protection & ACCESS == 0 && address < end {
-                self.processes.get_mut(note.pid)?.reserved.add(address..end);
+                self.session.processes.get_mut(note.pid)?.reserved.add(address..end);
                 return None;
             }
         }
         let bytes = notes.stack(stack);
-        let live = self.processes.get_mut(note.pid)?;
+        let live = self.session.processes.get_mut(note.pid)?;
         let places = match how {
             Call::Protect => live.reserved.take(address..end),
             _ => std::iter::once(address..address.saturating_add(size)).collect(),
         };
         let first = places.first()?.clone();
-        let thread = self.threads.at(live.id, note.tid, time_ns)?;
+        let thread = self.session.threads.at(live.id, note.tid, time_ns)?;
         // The frame of the caller is entered at its call: one byte before the return address.
         let at_call = ip.wrapping_sub(1);
         let caller = Caller { ip: at_call, sp, bp, registers: None };
-        let stack = live.stack(&mut self.images, &caller, bytes, &[]);
-        let site = Some(self.images.code.site(live.place(at_call)));
+        let stack = live.stack(&mut self.session.images, &caller, bytes, &[]);
+        let site = Some(self.session.images.code.site(live.place(at_call)));
         let whole_pages = own_mapping != 0 || matches!(how, Call::Mmap | Call::Protect);
         let (process, within) = (live.id, how == Call::Declared);
         let mut of_first = None;
@@ -141,10 +141,10 @@ impl Session {
             let (address, size) = (place.start, place.end - place.start);
             let weight = if how == Call::Protect { size } else { weight };
             let new = NewBlock { process, thread, time_ns, address, size, weight, site, stack, whole_pages, within };
-            let object = self.objects.allocate(&mut live.blocks, &new);
+            let object = self.session.objects.allocate(&mut live.blocks, &new);
             of_first.get_or_insert(object);
             if let Some(call) = call(how) {
-                self.output.add_allocation(tables::Allocation {
+                self.session.output.add_allocation(tables::Allocation {
                     process,
                     time_ns,
                     thread,
@@ -165,46 +165,46 @@ impl Session {
     }
 
     /// The program has named a block.
-    pub(super) fn block_named(&mut self, pid: i32, address: u64, name: &str) {
-        if let Some(block) = self.processes.get(pid).and_then(|live| live.blocks.at(address)) {
-            self.objects.name(block, name);
+    pub fn block_named(&mut self, pid: i32, address: u64, name: &str) {
+        if let Some(block) = self.session.processes.get(pid).and_then(|live| live.blocks.at(address)) {
+            self.session.objects.name(block, name);
         }
     }
 
     /// The program asks for something.
     fn asked(&mut self, note: &HeapNote, time_ns: u64, request: Request, name: &str) {
-        let Some(process) = self.processes.get(note.pid).map(|live| live.id) else { return };
-        let thread = self.threads.at(process, note.tid, time_ns);
-        self.requested(process, thread, time_ns, request, name);
+        let Some(process) = self.session.processes.get(note.pid).map(|live| live.id) else { return };
+        let thread = self.session.threads.at(process, note.tid, time_ns);
+        self.session.requested(process, thread, time_ns, request, name);
         if request == Request::Moved {
             let mut seen = HeapNotes::default();
-            self.observe_placements(true, note.time, &mut seen);
-            seen.iter().for_each(|note| self.handle_heap(&seen, note));
-            if let Some(live) = self.processes.get_mut(note.pid) {
+            self.session.observe_placements(true, note.time, &mut seen);
+            seen.iter().for_each(|note| self.session.handle_heap(&seen, note));
+            if let Some(live) = self.session.processes.get_mut(note.pid) {
                 live.walk.moved_on_purpose(time_ns);
             }
         }
     }
 
     /// A block was freed.
-    pub(super) fn freed(&mut self, note: &HeapNote, time_ns: u64, address: u64, inner: bool) {
-        let Some(live) = self.processes.get_mut(note.pid) else { return };
+    pub fn freed(&mut self, note: &HeapNote, time_ns: u64, address: u64, inner: bool) {
+        let Some(live) = self.session.processes.get_mut(note.pid) else { return };
         if inner {
-            self.objects.release_within(&mut live.blocks, address, time_ns);
+            self.session.objects.release_within(&mut live.blocks, address, time_ns);
             return;
         }
-        let released = self.objects.release(&mut live.blocks, address, time_ns);
+        let released = self.session.objects.release(&mut live.blocks, address, time_ns);
         self.log_release(note, time_ns, words::Call::Free, address, released);
     }
 
     /// Blocks were unmapped.
-    pub(super) fn blocks_unmapped(&mut self, note: &HeapNote, time_ns: u64, range: Range<u64>) {
-        let Some(live) = self.processes.get_mut(note.pid) else { return };
+    pub fn blocks_unmapped(&mut self, note: &HeapNote, time_ns: u64, range: Range<u64>) {
+        let Some(live) = self.session.processes.get_mut(note.pid) else { return };
         live.reserved.take(range.clone());
         let whole = live.blocks.outer(range.start);
         let whole = whole.filter(|(start, block)| *start == range.start && block.end <= range.end);
         let released = whole.map(|(_, block)| (block.object, block.end - range.start));
-        self.objects.unmap(&mut live.blocks, range.clone(), time_ns);
+        self.session.objects.unmap(&mut live.blocks, range.clone(), time_ns);
         self.log_release(note, time_ns, words::Call::Munmap, range.start, released);
     }
 
@@ -216,9 +216,9 @@ impl Session {
         address: u64,
         released: Option<(ObjectId, u64)>,
     ) {
-        let (Some((object, size)), Some(live)) = (released, self.processes.get(note.pid)) else { return };
-        let Some(thread) = self.threads.at(live.id, note.tid, time_ns) else { return };
-        self.output.add_allocation(tables::Allocation {
+        let (Some((object, size)), Some(live)) = (released, self.session.processes.get(note.pid)) else { return };
+        let Some(thread) = self.session.threads.at(live.id, note.tid, time_ns) else { return };
+        self.session.output.add_allocation(tables::Allocation {
             process: live.id,
             time_ns,
             thread,
@@ -237,29 +237,30 @@ impl Session {
         }
         let shared = flags & libc::MAP_SHARED as u32 != 0;
         let vma = Vma::reported(address, address.saturating_add(size), offset, protection, shared, 0, Path::new(""));
-        if let Some(live) = self.processes.get_mut(pid)
+        if let Some(live) = self.session.processes.get_mut(pid)
             && live.vmas.find(address).is_none()
         {
-            live.map(&mut self.images, vma);
+            live.map(&mut self.session.images, vma);
         }
     }
 
     /// A thread has changed its memory policy: asks which one it has now.
     fn policy_changed(&mut self, pid: i32, tid: u32, time_ns: u64) {
-        if self.options.machine.is_virtual {
+        if self.session.options.machine.is_virtual {
             return;
         }
-        let Some(cpus) = self.threads.get(tid).map(|thread| thread.bound.cpus.clone()) else { return };
+        let Some(cpus) = self.session.threads.get(tid).map(|thread| thread.bound.cpus.clone()) else { return };
         if let Ok(policy) = thread_policy(pid, tid as i32) {
-            self.threads.bind(tid, self.options.binding(cpus, policy), time_ns, "set_mempolicy");
+            self.session.threads.bind(tid, self.session.options.binding(cpus, policy), time_ns, "set_mempolicy");
         }
     }
 
     /// `mremap`: pages keep their homes and their first touches at another address.
     fn remapped(&mut self, note: &HeapNote, time_ns: u64, old: Range<u64>, new: Range<u64>) {
         let pid = note.pid;
-        let moved = self.processes.get(pid).and_then(|live| live.vmas.find(old.start).cloned());
-        let bindings = self.processes.get(pid).map(|live| live.policies.bindings.within(&old)).unwrap_or_default();
+        let moved = self.session.processes.get(pid).and_then(|live| live.vmas.find(old.start).cloned());
+        let bindings =
+            self.session.processes.get(pid).map(|live| live.policies.bindings.within(&old)).unwrap_or_default();
         if old.start == new.start {
             if new.end < old.end {
                 self.unmapped(note, time_ns, new.end, old.end - new.end);
@@ -272,31 +273,31 @@ impl Session {
             let pages = self.unmapped(note, time_ns, old.start, old.end - old.start);
             self.place_moved(pid, time_ns, &pages, old.start, &new);
         }
-        if let (Some(mut vma), Some(live)) = (moved, self.processes.get_mut(pid)) {
+        if let (Some(mut vma), Some(live)) = (moved, self.session.processes.get_mut(pid)) {
             (vma.start, vma.end) = (new.start, new.end);
-            live.map(&mut self.images, vma);
+            live.map(&mut self.session.images, vma);
             live.policies.bindings.put(&bindings, &old, &new);
         }
     }
 
     fn block_moved(&mut self, pid: i32, time_ns: u64, old: &Range<u64>, new: &Range<u64>) {
-        if let Some(live) = self.processes.get_mut(pid) {
-            self.objects.moved(&mut live.blocks, old.clone(), new.clone(), time_ns);
+        if let Some(live) = self.session.processes.get_mut(pid) {
+            self.session.objects.moved(&mut live.blocks, old.clone(), new.clone(), time_ns);
             live.reserved.moved(old.clone(), new.clone());
         }
     }
 
     /// Enters pages that were at `old` and behind at the same distance from the start of `new`, as far as that reaches.
     fn place_moved(&mut self, pid: i32, time_ns: u64, pages: &[Run], old: u64, new: &Range<u64>) {
-        let bin = self.bin(time_ns);
+        let bin = self.session.bin(time_ns);
         let (from, to, end) = (Page::of(old).0, Page::of(new.start).0, Page::of(new.end.saturating_add(4095)).0);
-        let Some(live) = self.processes.get_mut(pid) else { return };
+        let Some(live) = self.session.processes.get_mut(pid) else { return };
         for run in pages {
-            let touch = self.pages.touches.intern(Touch {
+            let touch = self.session.pages.touches.intern(Touch {
                 bin,
                 moved: true,
                 to_another: false,
-                ..self.pages.touches.get(run.state.touch)
+                ..self.session.pages.touches.get(run.state.touch)
             });
             let (home, inferred) = (run.state.home, run.state.inferred);
             let first = run.page.0.saturating_sub(from) + to;
@@ -314,17 +315,44 @@ impl Session {
     /// Memory is gone, and its pages with it. Returns them.
     fn unmapped(&mut self, note: &HeapNote, time_ns: u64, address: u64, size: u64) -> Vec<Run> {
         // Faults of this batch came before: their pages must be known before they are forgotten.
-        self.settle();
-        let bin = self.bin(time_ns);
-        let Some(live) = self.processes.get_mut(note.pid) else { return Vec::new() };
+        self.session.settle();
+        let bin = self.session.bin(time_ns);
+        let Some(live) = self.session.processes.get_mut(note.pid) else { return Vec::new() };
         let end = address.saturating_add(size);
         live.unmap(address, end);
         live.policies.bindings.set(address..end, None);
         if address < end {
             live.policies.brought_in.remove(address..end);
         }
-        let gone = self.pages.gone(live, Page::of(address), Page::of(end.saturating_add(4095)), bin);
+        let gone = self.session.pages.gone(live, Page::of(address), Page::of(end.saturating_add(4095)), bin);
         self.blocks_unmapped(note, time_ns, address..end);
         gone
+    }
+
+    /// Fresh memory, whose pages the kernel brings in as it is mapped (MAP_POPULATE, MAP_LOCKED): no fault reports
+    /// them, but the call that maps them does. Brought in at once by a thread's call from this site and stack, or not.
+    fn remaps(
+        &mut self,
+        pid: i32,
+        range: Range<u64>,
+        brought_in: Option<(Option<SiteId>, Option<StackId>)>,
+        time_ns: u64,
+        (thread, object): (ThreadId, ObjectId),
+    ) {
+        if range.is_empty() {
+            return;
+        }
+        let touch = brought_in.and_then(|(site, stack)| {
+            let process = self.session.processes.get(pid)?.id;
+            let node = self.session.threads.of_process(process).find(|known| known.id == thread)?.bound.node;
+            let (bin, pinned) = (self.session.bin(time_ns), node.is_some());
+            let touch = Touch::first(process, thread, node, site?, stack, bin, pinned, Fault::Anonymous, Some(object));
+            Some(self.session.pages.touches.intern(Touch { call: Some(SystemCall::Mmap), ..touch }))
+        });
+        let Some(live) = self.session.processes.get_mut(pid) else { return };
+        match touch {
+            Some(touch) => live.policies.brought_in.insert(range, touch),
+            None => live.policies.brought_in.remove(range),
+        }
     }
 }

@@ -115,12 +115,16 @@ pub struct HeapNotes {
 }
 
 impl HeapNote {
+    fn new(time: u64, pid: u32, tid: u32, what: What) -> Self {
+        HeapNote { time, pid: pid as i32, tid, what }
+    }
+
     /// Whether it leaves open what becomes of a block or mapping.
     pub fn is_open(&self) -> bool {
         matches!(self.what, What::MayEnd { .. })
     }
 
-    /// Whether another one tells what this one leaves open.
+    /// Whether another one says what this one leaves open.
     pub fn is_decided_by(&self, other: &HeapNote) -> bool {
         let What::MayEnd { address } = self.what else { return false };
         let of = match other.what {
@@ -134,81 +138,27 @@ impl HeapNote {
 impl HeapNotes {
     /// Copies an event.
     pub fn push(&mut self, event: HeapEvent<'_>) {
-        let (time, pid, tid, what) = match event {
-            HeapEvent::Alloc {
-                time_ns,
-                pid,
-                tid,
-                call,
-                address,
-                size,
-                weight,
-                ip,
-                sp,
-                bp,
-                stack,
-                protection,
-                flags,
-                offset,
-                before_ns: before,
-                own_mapping,
-                ..
-            } => {
-                let start = self.stacks.len();
-                self.stacks.extend_from_slice(stack);
-                let map = (call == Call::Mmap).then_some((protection, flags, offset));
-                let stack = start..self.stacks.len();
-                (
-                    time_ns,
-                    pid,
-                    tid,
-                    What::Alloc { call, address, size, weight, ip, sp, bp, stack, map, before, own_mapping },
-                )
-            }
-            HeapEvent::Free { time_ns, pid, tid, address, inner } => (time_ns, pid, tid, What::Free { address, inner }),
-            HeapEvent::MayEnd { time_ns, pid, tid, address } => (time_ns, pid, tid, What::MayEnd { address }),
-            HeapEvent::Kept { time_ns, pid, tid, address } => (time_ns, pid, tid, What::Kept { address }),
-            HeapEvent::Name { time_ns, pid, tid, address, name } => {
-                (time_ns, pid, tid, What::Named { address, name: name_of(name) })
-            }
-            HeapEvent::Request { time_ns, pid, tid, request, name } => {
-                (time_ns, pid, tid, What::Asked { request, name: name_of(name) })
-            }
-            HeapEvent::Region { time_ns, pid, tid, call, begun_ns, ended_ns, of } => {
-                (time_ns, pid, tid, What::Parallel { call, begun: begun_ns, ended: ended_ns, of })
-            }
-            HeapEvent::Munmap { time_ns, pid, tid, address, size } => {
-                (time_ns, pid, tid, What::Unmapped { address, size })
-            }
-            HeapEvent::Mremap { time_ns, pid, tid, old, old_size, new, new_size } => {
-                (time_ns, pid, tid, What::Moved { old, old_size, new, new_size })
-            }
-            HeapEvent::ThreadPlaced { time_ns, pid, tid, placed, cpus, ask } => {
-                let cpus = (!ask).then(|| cpu_set(cpus));
-                (time_ns, pid, tid, What::Placed { tid: if placed == 0 { tid } else { placed }, cpus })
-            }
-            HeapEvent::Policy { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged),
-            HeapEvent::Mbind { time_ns, pid, tid, address, size, mode, flags, begun_ns, nodes, ask } => {
-                let range = address & !0xfff..address.saturating_add(size).saturating_add(0xfff) & !0xfff;
-                let policy = if ask { Some(RangePolicy::Several) } else { RangePolicy::new(mode, nodes) };
-                let moves = flags & (MPOL_MF_MOVE | MPOL_MF_MOVE_ALL) != 0;
-                (time_ns, pid, tid, What::Bound { range, policy, moving_since: moves.then_some(begun_ns) })
-            }
-            HeapEvent::MigratePages { time_ns, pid, tid, target, begun_ns }
-            | HeapEvent::MovePages { time_ns, pid, tid, target, begun_ns, .. } => {
-                let target = if target == 0 { pid as i32 } else { target as i32 };
-                (time_ns, pid, tid, What::PagesMoved { target, since: begun_ns })
-            }
-            HeapEvent::ProcessStart { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::Began),
-            HeapEvent::Exec { time_ns, pid, tid, waits } | HeapEvent::ProcessExit { time_ns, pid, tid, waits, .. } => {
-                if waits {
-                    self.waiting.push(pid);
-                }
-                (time_ns, pid, tid, What::Leaves)
-            }
-            HeapEvent::ThreadStart { .. } | HeapEvent::ForkChild { .. } | HeapEvent::ExecFailed { .. } => return,
+        if let HeapEvent::Exec { pid, waits: true, .. } | HeapEvent::ProcessExit { pid, waits: true, .. } = event {
+            self.waiting.push(pid);
+        }
+        let of_block = self.allocated(&event).or_else(|| of_memory(&event));
+        self.notes.extend(of_block.or_else(|| of_placement(&event)).or_else(|| of_program(&event)));
+    }
+
+    /// The note of an allocation, whose call stack is here from now on.
+    fn allocated(&mut self, event: &HeapEvent<'_>) -> Option<HeapNote> {
+        let &HeapEvent::Alloc { time_ns, pid, tid, call, address, size, weight, ip, sp, bp, stack, .. } = event else {
+            return None;
         };
-        self.notes.push(HeapNote { time, pid: pid as i32, tid, what });
+        let &HeapEvent::Alloc { protection, flags, offset, before_ns: before, own_mapping, .. } = event else {
+            return None;
+        };
+        let start = self.stacks.len();
+        self.stacks.extend_from_slice(stack);
+        let map = (call == Call::Mmap).then_some((protection, flags, offset));
+        let stack = start..self.stacks.len();
+        let what = What::Alloc { call, address, size, weight, ip, sp, bp, stack, map, before, own_mapping };
+        Some(HeapNote::new(time_ns, pid, tid, what))
     }
 
     /// Adds what was seen of a thread's placement.
@@ -280,6 +230,66 @@ impl HeapNotes {
     pub fn stack(&self, range: &Range<usize>) -> &[u8] {
         self.stacks.get(range.clone()).unwrap_or(&[])
     }
+}
+
+/// The note of an event of blocks and mappings that are there.
+fn of_memory(event: &HeapEvent<'_>) -> Option<HeapNote> {
+    let (time_ns, pid, tid, what) = match *event {
+        HeapEvent::Free { time_ns, pid, tid, address, inner } => (time_ns, pid, tid, What::Free { address, inner }),
+        HeapEvent::MayEnd { time_ns, pid, tid, address } => (time_ns, pid, tid, What::MayEnd { address }),
+        HeapEvent::Kept { time_ns, pid, tid, address } => (time_ns, pid, tid, What::Kept { address }),
+        HeapEvent::Name { time_ns, pid, tid, address, name } => {
+            (time_ns, pid, tid, What::Named { address, name: name_of(name) })
+        }
+        HeapEvent::Munmap { time_ns, pid, tid, address, size } => (time_ns, pid, tid, What::Unmapped { address, size }),
+        HeapEvent::Mremap { time_ns, pid, tid, old, old_size, new, new_size } => {
+            (time_ns, pid, tid, What::Moved { old, old_size, new, new_size })
+        }
+        _ => return None,
+    };
+    Some(HeapNote::new(time_ns, pid, tid, what))
+}
+
+/// The note of an event that says where threads or pages are to be.
+fn of_placement(event: &HeapEvent<'_>) -> Option<HeapNote> {
+    let (time_ns, pid, tid, what) = match *event {
+        HeapEvent::ThreadPlaced { time_ns, pid, tid, placed, cpus, ask } => {
+            let cpus = (!ask).then(|| cpu_set(cpus));
+            (time_ns, pid, tid, What::Placed { tid: if placed == 0 { tid } else { placed }, cpus })
+        }
+        HeapEvent::Policy { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged),
+        HeapEvent::Mbind { time_ns, pid, tid, address, size, mode, flags, begun_ns, nodes, ask } => {
+            let range = address & !0xfff..address.saturating_add(size).saturating_add(0xfff) & !0xfff;
+            let policy = if ask { Some(RangePolicy::Several) } else { RangePolicy::new(mode, nodes) };
+            let moves = flags & (MPOL_MF_MOVE | MPOL_MF_MOVE_ALL) != 0;
+            (time_ns, pid, tid, What::Bound { range, policy, moving_since: moves.then_some(begun_ns) })
+        }
+        HeapEvent::MigratePages { time_ns, pid, tid, target, begun_ns }
+        | HeapEvent::MovePages { time_ns, pid, tid, target, begun_ns, .. } => {
+            let target = if target == 0 { pid as i32 } else { target as i32 };
+            (time_ns, pid, tid, What::PagesMoved { target, since: begun_ns })
+        }
+        _ => return None,
+    };
+    Some(HeapNote::new(time_ns, pid, tid, what))
+}
+
+/// The note of an event of a program, and of what it says itself.
+fn of_program(event: &HeapEvent<'_>) -> Option<HeapNote> {
+    let (time_ns, pid, tid, what) = match *event {
+        HeapEvent::Request { time_ns, pid, tid, request, name } => {
+            (time_ns, pid, tid, What::Asked { request, name: name_of(name) })
+        }
+        HeapEvent::Region { time_ns, pid, tid, call, begun_ns: begun, ended_ns: ended, of } => {
+            (time_ns, pid, tid, What::Parallel { call, begun, ended, of })
+        }
+        HeapEvent::ProcessStart { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::Began),
+        HeapEvent::Exec { time_ns, pid, tid, .. } | HeapEvent::ProcessExit { time_ns, pid, tid, .. } => {
+            (time_ns, pid, tid, What::Leaves)
+        }
+        _ => return None,
+    };
+    Some(HeapNote::new(time_ns, pid, tid, what))
 }
 
 fn cpu_set(words: &[u64]) -> CpuSet {

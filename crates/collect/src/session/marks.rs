@@ -1,7 +1,7 @@
-//! Phases: spans and moments that the program names (`include/numalens.h`), or the user (`numalens ctl mark`), and OpenMP's parallel regions.
+//! Phases: spans and moments that the program names (`include/numalens.h`), or the user (`numalens ctl mark`), and
+//! OpenMP's parallel regions.
 
-use super::Session;
-use numalens_event::request::{MOST_NAME_BYTES, Request};
+use numalens_event::request::MOST_NAME_BYTES;
 use numalens_profile::Meta;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
@@ -28,7 +28,15 @@ pub struct Marks {
 }
 
 impl Marks {
-    fn add(&mut self, process: ProcessId, thread: Option<ThreadId>, name: &str, start_ns: u64, end_ns: Option<u64>) {
+    /// A phase has begun, or has been.
+    pub fn add(
+        &mut self,
+        process: ProcessId,
+        thread: Option<ThreadId>,
+        name: &str,
+        start_ns: u64,
+        end_ns: Option<u64>,
+    ) {
         if self.rows.len() >= MOST_PHASES {
             self.dropped += 1;
             return;
@@ -40,9 +48,9 @@ impl Marks {
         self.rows.push(tables::Phase { process, phase, name: name.to_owned(), thread, start_ns, end_ns, site: None });
     }
 
-    /// A region has lasted from `start_ns` to `end_ns`. One that begins within `apart_ns` of the end of the one before goes on with that: regions
-    /// that a program begins all the time have a row for each time bin at most.
-    fn region(&mut self, key: (ProcessId, Option<ThreadId>, SiteId), start_ns: u64, end_ns: u64, apart_ns: u64) {
+    /// A region has lasted from `start_ns` to `end_ns`. One that begins within `apart_ns` of the end of the one before
+    /// goes on with that: regions that a program begins all the time have a row for each time bin at most.
+    pub fn region(&mut self, key: (ProcessId, Option<ThreadId>, SiteId), start_ns: u64, end_ns: u64, apart_ns: u64) {
         if let Some(row) = self.regions.get(&key).map(|&row| &mut self.rows[row])
             && let Some(end) = &mut row.end_ns
             && start_ns <= end.saturating_add(apart_ns)
@@ -60,7 +68,7 @@ impl Marks {
     }
 
     /// The innermost open phase of a name, of this thread if it has one, ends.
-    fn end(&mut self, process: ProcessId, thread: Option<ThreadId>, name: &str, time_ns: u64) {
+    pub fn end(&mut self, process: ProcessId, thread: Option<ThreadId>, name: &str, time_ns: u64) {
         let open = self.open.entry(process).or_default();
         let rows = &mut self.rows;
         let place =
@@ -104,71 +112,6 @@ pub fn name_of(bytes: &[u8]) -> String {
     // A cut may fall into a letter.
     let text = String::from_utf8_lossy(&bytes[..end]);
     text.trim_end_matches('\u{fffd}').replace(char::is_control, " ")
-}
-
-impl Session {
-    /// A thread of a process, if it is known, has asked for something at `time_ns` since the start.
-    pub fn requested(
-        &mut self,
-        process: ProcessId,
-        thread: Option<ThreadId>,
-        time_ns: u64,
-        request: Request,
-        name: &str,
-    ) {
-        match request {
-            Request::Start | Request::Stop => self.observed.change(time_ns, request == Request::Start),
-            Request::Begin => self.marks.add(process, thread, name, time_ns, None),
-            Request::End => self.marks.end(process, thread, name, time_ns),
-            Request::Mark => self.marks.add(process, thread, name, time_ns, Some(time_ns)),
-            // Of the engines.
-            Request::Moved | Request::Alloc | Request::Free | Request::Name => {}
-            Request::Born | Request::Dies | Request::Leaves | Request::WhenMoved => {}
-        }
-    }
-
-    /// OpenMP regions of thread `tid` that the call before `call` began have lasted from `begun` to `ended`, on the clock of the records. The
-    /// library says so, from memory that is the target's to write.
-    pub(super) fn parallel(&mut self, pid: i32, tid: u32, call: u64, begun: u64, ended: u64) {
-        let Some(live) = self.processes.get(pid) else { return };
-        let process = live.id;
-        let (start_ns, end_ns) = (self.since_start(begun), self.since_start(ended).min(self.clock.now_ns));
-        let thread = self.threads.at(process, tid, end_ns);
-        if start_ns <= end_ns && live.vmas.find(call).is_some() {
-            let site = self.images.code.site(live.place(call.saturating_sub(1)));
-            self.marks.region((process, thread, site), start_ns, end_ns, self.facts.bin_width_ns());
-        }
-    }
-
-    /// The user names this moment, of a process of this id or of the first.
-    pub fn marked_by_user(&mut self, pid: i32, time: u64, name: &str) {
-        let time_ns = self.since_start(time);
-        let process = self.processes.get(pid).map_or(ProcessId(0), |process| process.id);
-        if self.processes.row(process).is_some() {
-            self.marks.add(process, None, name, time_ns, Some(time_ns));
-        }
-    }
-
-    /// From `time` on, on the clock of the records, accesses are counted, or not.
-    pub fn count_from(&mut self, time: u64, counting: bool) {
-        let time_ns = self.since_start(time);
-        self.observed.change(time_ns, counting);
-    }
-
-    /// Whether accesses are counted.
-    pub fn is_counting(&self) -> bool {
-        self.observed.now()
-    }
-
-    /// Whether they were not, at any time.
-    pub fn was_ever_paused(&self) -> bool {
-        self.observed.ever_paused()
-    }
-
-    /// Whether they were at `time_ns` since the start.
-    pub fn counted_at(&self, time_ns: u64) -> bool {
-        self.observed.at(time_ns)
-    }
 }
 
 #[cfg(test)]

@@ -24,8 +24,8 @@ const MOST_ALLOCATIONS: u64 = 4 << 20;
 pub struct SeenCode {
     pub sites: Vec<tables::Site>,
     pub modules: Vec<tables::Module>,
-    /// How much of the recording each module's code is: its part (0 to 1) of the counted accesses, or of the pages placed, whichever is larger; all
-    /// of it where a phase is named by its code.
+    /// How much of the recording each module's code is: its part (0 to 1) of the counted accesses, or of the pages
+    /// placed, whichever is larger; all of it where a phase is named by its code.
     pub shares: FxHashMap<ModuleId, f64>,
     /// Modules whose path does not lead to what was executed any more, or only within a container: with what was.
     pub kept: FxHashMap<ModuleId, Arc<Module>>,
@@ -104,8 +104,8 @@ impl Output {
         }
     }
 
-    /// Appends rows that are told once.
-    fn add<T: numalens_profile::Row>(&mut self, rows: Vec<T>) {
+    /// Appends rows that are reported once.
+    pub fn add<T: numalens_profile::Row>(&mut self, rows: Vec<T>) {
         if let Err(error) = self.writer.append(rows) {
             self.failed.get_or_insert(error);
         }
@@ -121,31 +121,42 @@ impl Output {
         }
     }
 
+    /// Gives the profile its final name.
+    pub fn finish(self, meta: &Meta) -> Result<PathBuf, Error> {
+        self.writer.finish(meta)
+    }
+
     /// Bytes written so far.
     pub fn bytes(&self) -> u64 {
         self.writer.bytes_written()
     }
 }
 
-impl Session {
+/// Writes the tables of a recording.
+pub struct TableWriter<'a> {
+    pub session: &'a mut Session,
+}
+
+impl TableWriter<'_> {
     /// Hands over what waits, and widens bins until they hold all of the recording, up to its last moment.
     fn bring_up_to_date(&mut self) -> Result<(), Error> {
-        self.output.flush();
-        if let Some(error) = self.output.failed.take() {
+        self.session.output.flush();
+        if let Some(error) = self.session.output.failed.take() {
             return Err(error);
         }
-        self.bin(self.clock.now_ns);
+        self.session.bin(self.session.clock.now_ns);
         Ok(())
     }
 
     fn write_tables(&mut self, pages: Vec<tables::PlacedPages>) -> Result<(), Error> {
-        let period = self.options.period;
-        let mappings = std::mem::take(&mut self.images.new_mappings);
-        let writer = &mut self.output.writer;
+        let period = self.session.options.period;
+        let mappings = std::mem::take(&mut self.session.images.new_mappings);
+        let writer = &mut self.session.output.writer;
         writer.append(mappings)?;
-        let facts = self.facts.settled();
-        let (options, code) = (&self.options, &self.images.code);
-        let (processes, threads, marks, objects) = (self.processes.rows(), &self.threads, &self.marks, &self.objects);
+        let facts = self.session.facts.settled();
+        let (options, code) = (&self.session.options, &self.session.images.code);
+        let (processes, threads, marks, objects) =
+            (self.session.processes.rows(), &self.session.threads, &self.session.marks, &self.session.objects);
         let mut contents = vec![
             // Those that take longest begin.
             Content::of(|| facts.site_rows(period)),
@@ -174,41 +185,42 @@ impl Session {
     }
 
     fn seen_code(&self, pages: &[tables::PlacedPages]) -> SeenCode {
-        let sites: Vec<tables::Site> = self.images.code.site_rows().collect();
+        let sites: Vec<tables::Site> = self.session.images.code.site_rows().collect();
         let of = |site: SiteId| sites.get(site.0 as usize).and_then(|site| site.module);
-        let modules: Vec<tables::Module> = self.images.code.module_rows().collect();
-        let accesses = shares(modules.len(), self.facts.accesses_by_site().map(|(site, count)| (of(site), count)));
+        let modules: Vec<tables::Module> = self.session.images.code.module_rows().collect();
+        let accesses =
+            shares(modules.len(), self.session.facts.accesses_by_site().map(|(site, count)| (of(site), count)));
         let pages = shares(modules.len(), pages.iter().filter_map(|row| Some((of(row.site?), row.count))));
         // Phases are named by their places.
-        let named: FxHashSet<ModuleId> = self.marks.rows().iter().filter_map(|phase| of(phase.site?)).collect();
+        let named: FxHashSet<ModuleId> = self.session.marks.rows().iter().filter_map(|phase| of(phase.site?)).collect();
         let share = |module: &ModuleId| {
             let of = |shares: &[f64]| shares.get(module.0 as usize).copied().unwrap_or(0.0);
             if named.contains(module) { 1.0 } else { of(&accesses).max(of(&pages)) }
         };
         let shares = modules.iter().map(|row| (row.module, share(&row.module))).collect();
-        let kept = self.images.out_of_reach().collect();
+        let kept = self.session.images.out_of_reach().collect();
         SeenCode { sites, modules, shares, kept }
     }
 
     fn complete_meta(&self, meta: &mut Meta) {
-        meta.duration_ns = self.clock.now_ns;
-        meta.bin_ns = self.facts.bin_width_ns();
-        meta.bins = self.facts.bin_count(self.clock.now_ns);
-        meta.counted_ns = self.observed.counted_ns(self.clock.now_ns);
-        meta.coarsened.clone_from(&self.facts.coarsened);
-        self.marks.note(meta);
+        meta.duration_ns = self.session.clock.now_ns;
+        meta.bin_ns = self.session.facts.bin_width_ns();
+        meta.bins = self.session.facts.bin_count(self.session.clock.now_ns);
+        meta.counted_ns = self.session.observed.counted_ns(self.session.clock.now_ns);
+        meta.coarsened.clone_from(&self.session.facts.coarsened);
+        self.session.marks.note(meta);
         let mut coarsened = |what: &str, count: u64| {
             if count > 0 {
                 meta.coarsened.push(format!("{what}: {count}"));
             }
         };
-        coarsened("samples: rows left out of the table (the facts count them)", self.output.dropped_samples);
-        coarsened("allocations: rows left out of the table", self.output.dropped_allocations);
-        coarsened("pages: ended periods left out", self.pages.closed.dropped);
-        coarsened("stacks: cut to one frame", self.images.code.cut_stacks);
-        self.unobserved.note(self.processes.rows(), meta);
-        let tally = self.tally;
-        if self.options.counted {
+        coarsened("samples: rows left out of the table (the facts count them)", self.session.output.dropped_samples);
+        coarsened("allocations: rows left out of the table", self.session.output.dropped_allocations);
+        coarsened("pages: ended periods left out", self.session.pages.closed.dropped);
+        coarsened("stacks: cut to one frame", self.session.images.code.cut_stacks);
+        self.session.unobserved.note(self.session.processes.rows(), meta);
+        let tally = self.session.tally;
+        if self.session.options.counted {
             return;
         }
         if tally.lost > 0 {
@@ -223,8 +235,8 @@ impl Session {
                 "without_memory_access": tally.no_access,
                 "in_the_interposer": tally.own,
                 "page_faults": tally.faults,
-                "inferred_homes": self.pages.inferred_homes,
-                "migrated_pages": self.pages.migrated,
+                "inferred_homes": self.session.pages.inferred_homes,
+                "migrated_pages": self.session.pages.migrated,
             }),
         );
     }
@@ -232,65 +244,19 @@ impl Session {
     /// Makes what was seen so far readable on disk.
     pub fn checkpoint(&mut self, meta: &mut Meta) -> Result<(), Error> {
         self.bring_up_to_date()?;
-        self.write_tables(self.pages.rows(self.processes.live()))?;
+        self.write_tables(self.session.pages.rows(self.session.processes.live()))?;
         self.complete_meta(meta);
-        self.output.writer.checkpoint(meta)
+        self.session.output.writer.checkpoint(meta)
     }
 
-    /// Writes everything and gives the profile its final name. `seen` is told of the code first: it can be named meanwhile.
-    pub fn finish(mut self, meta: &mut Meta, seen: impl FnOnce(SeenCode)) -> Result<PathBuf, Error> {
-        self.settle();
+    /// Writes everything but what ends the file. `seen` gets the code first: it can be named meanwhile.
+    pub fn complete(&mut self, meta: &mut Meta, seen: impl FnOnce(SeenCode)) -> Result<(), Error> {
         self.bring_up_to_date()?;
-        let pages = self.pages.rows(self.processes.live());
+        let pages = self.session.pages.rows(self.session.processes.live());
         seen(self.seen_code(&pages));
         self.write_tables(pages)?;
         self.complete_meta(meta);
-        self.output.writer.finish(meta)
-    }
-
-    /// Adds cache lines that threads have accessed.
-    pub fn add_cache_lines(&mut self, rows: Vec<tables::CacheLine>) {
-        if !self.leaves_lines_out() {
-            self.output.add(rows);
-        }
-    }
-
-    /// Accesses by cache line are known for all of a process only: with pauses in between they would not be those that were counted.
-    fn leaves_lines_out(&mut self) -> bool {
-        let paused = self.observed.ever_paused();
-        if paused {
-            self.coarsened("cache_lines: left out, as the counting was paused");
-        }
-        paused
-    }
-
-    /// Adds accesses to cache lines that another thread had accessed last.
-    pub fn add_line_communication(&mut self, rows: Vec<tables::LineCommunication>) {
-        if !self.leaves_lines_out() {
-            self.output.add(rows);
-        }
-    }
-
-    /// Notes what was given up to stay within memory.
-    pub fn coarsened(&mut self, note: &str) {
-        if !self.facts.coarsened.iter().any(|known| known == note) {
-            self.facts.coarsened.push(note.to_owned());
-        }
-    }
-
-    /// Bytes written to disk so far.
-    pub fn bytes_written(&self) -> u64 {
-        self.output.bytes()
-    }
-
-    /// Time of the last record, since the start.
-    pub fn now_ns(&self) -> u64 {
-        self.clock.now_ns
-    }
-
-    /// Ids of the processes that live.
-    pub fn live_pids(&self) -> Vec<i32> {
-        self.processes.pids()
+        Ok(())
     }
 }
 

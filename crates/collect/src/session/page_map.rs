@@ -1,8 +1,9 @@
 //! Where every known page of a process lives, and who placed it.
 //!
-//! A 24 GB program has six million pages, so a page costs seven bytes here: the index of its home node, a reference to the
-//! interned description of its first touch, and its share of a bit map. Pages stand in chunks of 512 (2 MiB); chunks are
-//! shared between a process and its forked child until one of them changes, as the kernel does it with the pages.
+//! A 24 GB program has six million pages, so a page costs seven bytes here: the index of its home node, a reference to
+//! the interned description of its first touch, and its share of a bit map. Pages stand in chunks of 512 (2 MiB);
+//! chunks are shared between a process and its forked child until one of them changes, as the kernel does it with the
+//! pages.
 //!
 //! ```text
 //!   chunk number --> Chunk { home: [u16; 512], touch: [u32; 512], inferred: bits, size }
@@ -109,8 +110,8 @@ impl PageMap {
         }
     }
 
-    /// Whether the page size around `page` has to be asked for, and notes that batch number `batch` (from 1) does so: when
-    /// a page of the chunk is placed for the first time, and, once a batch, when one is placed `again`.
+    /// Whether the page size around `page` has to be asked for, and notes that batch number `batch` (from 1) does so:
+    /// when a page of the chunk is placed for the first time, and, once a batch, when one is placed `again`.
     pub fn ask_size(&mut self, page: Page, again: bool, batch: u32) -> bool {
         let chunk = self.chunk(page);
         let ask = chunk.size_asked == 0 || (again && chunk.size_asked != batch);
@@ -126,7 +127,8 @@ impl PageMap {
         self.chunks.get(&(page.0 / CHUNK)).is_some_and(|chunk| chunk.huge)
     }
 
-    /// Whether there are no pages at some places around `page`, as `ask` says; once it has been so, they are taken to come one by one.
+    /// Whether there are no pages at some places around `page`, as `ask` says; once it has been so, they are taken to
+    /// come one by one.
     pub fn has_holes(&mut self, page: Page, ask: impl FnOnce() -> bool) -> bool {
         let chunk = self.chunk(page);
         chunk.had_holes = chunk.had_holes || ask();

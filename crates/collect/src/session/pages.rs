@@ -127,8 +127,8 @@ impl Pages {
     }
 
     /// The kernel says that a page of a process lives on the node with index `home` now. If it lived elsewhere, that
-    /// period ends in `bin` and a new one begins with the same touch. `since`: the bin since when somebody moves pages on
-    /// purpose.
+    /// period ends in `bin` and a new one begins with the same touch. `since`: the bin since when somebody moves pages
+    /// on purpose.
     pub fn found_at(&mut self, process: &mut LiveProcess, page: Page, home: u16, bin: Bin, since: Option<Bin>) {
         let Some(state) = process.pages.get(page) else { return };
         match state.home {

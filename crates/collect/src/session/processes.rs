@@ -151,7 +151,7 @@ impl Processes {
         }
     }
 
-    /// One has told its rank.
+    /// One has said its rank.
     pub fn ranked(&mut self, id: ProcessId, rank: u32) {
         if let Some(row) = self.rows.get_mut(id.0 as usize) {
             row.rank = Some(rank);

@@ -47,7 +47,7 @@ impl Stacks {
 
 /// Who has a mapping as a stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Tenant {
+enum StackHolder {
     /// A thread, or the last one before, or else the first one afterwards.
     One(ThreadId),
     Several,
@@ -63,8 +63,8 @@ impl Threads {
     }
 
     /// Whose stack a range was at a time.
-    fn tenant(&self, process: ProcessId, range: &Range<u64>, time_ns: u64) -> Tenant {
-        let Some(threads) = self.stacks.threads.get(&process) else { return Tenant::Nobody };
+    fn holder(&self, process: ProcessId, range: &Range<u64>, time_ns: u64) -> StackHolder {
+        let Some(threads) = self.stacks.threads.get(&process) else { return StackHolder::Nobody };
         let mut latest: Option<(u64, ThreadId)> = None;
         let mut next: Option<(u64, ThreadId)> = None;
         let mut alive = 0;
@@ -82,9 +82,9 @@ impl Threads {
             }
         }
         match latest.or(next) {
-            _ if alive > 1 => Tenant::Several,
-            Some((_, thread)) => Tenant::One(thread),
-            None => Tenant::Nobody,
+            _ if alive > 1 => StackHolder::Several,
+            Some((_, thread)) => StackHolder::One(thread),
+            None => StackHolder::Nobody,
         }
     }
 }
@@ -116,9 +116,9 @@ impl Threads {
         let thread = match (inside.next(), inside.next()) {
             (Some(thread), None) => thread,
             (Some(_), Some(_)) => return None,
-            (None, _) => match self.tenant(process.id, &place, time_ns) {
-                Tenant::One(thread) => thread,
-                Tenant::Several | Tenant::Nobody => return None,
+            (None, _) => match self.holder(process.id, &place, time_ns) {
+                StackHolder::One(thread) => thread,
+                StackHolder::Several | StackHolder::Nobody => return None,
             },
         };
         let is_first = first.is_some_and(|first| first.id == thread);
@@ -135,8 +135,8 @@ impl Threads {
             accessed.time_ns.clamp(start, end.max(start))
         });
         let first = self.get(accessed.pid as u32).map(|thread| thread.id);
-        match self.tenant(accessed.process, place, at) {
-            Tenant::One(thread) if Some(thread) != first => Some((thread, self.rows()[thread.0 as usize].tid)),
+        match self.holder(accessed.process, place, at) {
+            StackHolder::One(thread) if Some(thread) != first => Some((thread, self.rows()[thread.0 as usize].tid)),
             _ => None,
         }
     }
@@ -189,14 +189,14 @@ mod tests {
         let one = begin(&mut threads, 11, 0x1f00, 10..20);
         let two = begin(&mut threads, 12, 0x1f00, 30..40);
         let three = begin(&mut threads, 13, 0x1f00, 50..u64::MAX);
-        let at = |time| threads.tenant(ProcessId(0), &(0x1000..0x2000), time);
+        let at = |time| threads.holder(ProcessId(0), &(0x1000..0x2000), time);
         for (time, thread) in
             [(5, one), (10, one), (20, one), (25, one), (30, two), (45, two), (50, three), (99, three)]
         {
-            assert_eq!(at(time), Tenant::One(thread), "{time}");
+            assert_eq!(at(time), StackHolder::One(thread), "{time}");
         }
-        assert_eq!(threads.tenant(ProcessId(0), &(0x2000..0x3000), 30), Tenant::Nobody);
-        assert_eq!(threads.tenant(ProcessId(1), &(0x1000..0x2000), 30), Tenant::Nobody);
+        assert_eq!(threads.holder(ProcessId(0), &(0x2000..0x3000), 30), StackHolder::Nobody);
+        assert_eq!(threads.holder(ProcessId(1), &(0x1000..0x2000), 30), StackHolder::Nobody);
     }
 
     #[test]
@@ -204,8 +204,8 @@ mod tests {
         let mut threads = Threads::default();
         let one = begin(&mut threads, 11, 0x1f00, 10..40);
         begin(&mut threads, 12, 0x1800, 30..50);
-        let at = |time| threads.tenant(ProcessId(0), &(0x1000..0x2000), time);
-        assert_eq!(at(20), Tenant::One(one));
-        assert_eq!(at(35), Tenant::Several);
+        let at = |time| threads.holder(ProcessId(0), &(0x1000..0x2000), time);
+        assert_eq!(at(20), StackHolder::One(one));
+        assert_eq!(at(35), StackHolder::Several);
     }
 }

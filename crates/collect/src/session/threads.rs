@@ -74,8 +74,8 @@ impl Threads {
         self.live.get(&tid)
     }
 
-    /// The thread of `process` that something was told by at a time. What it has told last may be read when it has ended, and when another one
-    /// has its tid.
+    /// The thread of `process` that something was reported by at a time. What it has reported last may be read when it
+    /// has ended, and when another one has its tid.
     pub fn at(&self, process: ProcessId, tid: u32, time_ns: u64) -> Option<ThreadId> {
         let live = self.live.get(&tid).filter(|thread| thread.process == process).map(|thread| thread.id);
         let row = |id: ThreadId| &self.rows[id.0 as usize];
@@ -158,7 +158,7 @@ impl Threads {
     }
 
     /// The same for the thread `id` of a program that has bound it itself: it may have ended by now, when what
-    /// it has told before is read.
+    /// it has reported before is read.
     pub fn rebind(&mut self, tid: u32, id: ThreadId, bound: ThreadBinding, time_ns: u64) {
         const BOUND: &str = "sched_setaffinity";
         match self.live.get(&tid).filter(|thread| thread.id == id) {

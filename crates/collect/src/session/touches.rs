@@ -24,7 +24,8 @@ pub struct Touch {
     pub call: Option<SystemCall>,
     /// The page counts as placed by a pinned thread.
     pub pinned: bool,
-    /// The kernel has moved the page since, to another node or to another address, or it was mapped once more: it was placed before.
+    /// The kernel has moved the page since, to another node or to another address, or it was mapped once more: it was
+    /// placed before.
     pub moved: bool,
     /// It has come to another object by that.
     pub to_another: bool,

@@ -1,7 +1,8 @@
-//! What the profile says was not observed: children that the user left out, heaps of which nobody told.
+//! What the profile says was not observed: children that the user left out, heaps that nobody reported.
 //!
-//! Heap blocks are told by a library that is preloaded. It is not in every program, and none of them says so: static ones, those of
-//! another user or with more rights, in a container where the recorder's files are not, without the environment that names it.
+//! Heap blocks are reported by a library that is preloaded. It is not in every program, and none of them says so:
+//! static ones, those of another user or with more rights, in a container where the recorder's files are not, without
+//! the environment that names it.
 
 use numalens_profile::{Meta, tables};
 use std::collections::BTreeMap;

@@ -25,7 +25,7 @@ pub struct Vma {
     pub path: PathBuf,
     /// The ELF file, with its bias, when it is one.
     pub image: Option<(ModuleId, Arc<Module>, u64)>,
-    /// Code that a runtime made: the module that stands for what it tells of it in /tmp/perf-PID.map.
+    /// Code that a runtime made: the module that stands for what it says of it in /tmp/perf-PID.map.
     pub made: Option<ModuleId>,
 }
 
@@ -86,7 +86,8 @@ fn is_anonymous_name(path: &Path) -> bool {
         || name.starts_with(b"/SYSV")
 }
 
-/// Whether a mapping with such flags is memory only as far as it is touched: the kernel sets nothing aside for the rest.
+/// Whether a mapping with such flags is memory only as far as it is touched: the kernel sets nothing aside for the
+/// rest.
 pub fn sets_nothing_aside(flags: u32) -> bool {
     const RESERVED: u32 = (libc::MAP_NORESERVE | libc::MAP_PRIVATE) as u32;
     flags & RESERVED == RESERVED

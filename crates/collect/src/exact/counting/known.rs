@@ -3,6 +3,8 @@
 use crate::exact::access_sampler::AccessSampler;
 use crate::exact::direct::Place;
 use crate::exact::directory::Directory;
+use crate::exact::known_pages::KnownPage;
+use crate::exact::page_owners::Had;
 use crate::exact::process::Process;
 use crate::exact::totals::{LastPageSlot, Lookup, Row};
 use numalens_event::exact::Extent;
@@ -15,6 +17,18 @@ pub struct Known<'a> {
     pub process: &'a Process,
     pub of: Extent,
     pub thread: Extent,
+}
+
+impl<'a> Known<'a> {
+    /// What is known of a page of the process, its own or inherited.
+    pub fn page(&self, number: u32) -> Option<&'a KnownPage> {
+        self.directory.known_page(self.process, number)
+    }
+
+    /// Who has had a page from one time to another, as far as that was written down.
+    pub fn had(&self, number: u32, since_ns: u64, until_ns: u64) -> Option<Had> {
+        self.directory.had(self.process, number, since_ns, until_ns)
+    }
 }
 
 impl Lookup for Known<'_> {

@@ -51,7 +51,7 @@ impl Counting<'_> {
             }
         }
         for GrownPage { number, more } in grown_pages {
-            let Some(&KnownPage { page, class: (home, _), .. }) = self.known_page(number) else {
+            let Some(&KnownPage { page, class: (home, _), .. }) = self.lookup.page(number) else {
                 continue;
             };
             let before = misses.pages.entry(number.into()).or_default();
@@ -61,7 +61,7 @@ impl Counting<'_> {
                 reported
             });
             if (reads, writes) != (0, 0) {
-                let (process, node, time_ns) = (self.process().id, self.node, self.time_ns);
+                let (process, node, time_ns) = (self.lookup.process.id, self.node, self.time_ns);
                 let missed = UsedPage { process, thread: thread.id, time_ns, node, home, page, reads, writes };
                 session.count_page(Of::Misses, &missed);
             }

@@ -11,7 +11,7 @@
 //! is the block's by then, and not its mapping's. That is the next one, unless what was reported of blocks could not be
 //! read so far: somebody was kept from filling a record.
 
-use super::Counting;
+use super::Known;
 use crate::exact::attribution::SharedCounts;
 use crate::exact::known_pages::{Around, KnownPage};
 use crate::exact::page_owners::Had;
@@ -39,14 +39,21 @@ pub fn whose(owner: Owner, had: Option<&Had>) -> Whose {
     }
 }
 
-impl Counting<'_> {
+/// Attributes counts of pages to objects.
+pub struct Attribution<'a> {
+    pub lookup: &'a Known<'a>,
+    pub thread: ThreadId,
+    pub node: Option<u16>,
+}
+
+impl Attribution<'_> {
     /// Attributes what a thread has counted of pages to the objects that are known to have them.
     pub fn attribute(&self, session: &mut Session, thread: &mut Thread, counted: Vec<CountedPage>) {
-        let process = self.process();
+        let process = self.lookup.process;
         for counted in counted {
             let CountedPage { number, since_ns, until_ns, reads, writes, .. } = counted;
-            let Some(known) = self.known_page(number) else { continue };
-            let had = self.lookup.directory.had(process, number, since_ns, until_ns);
+            let Some(known) = self.lookup.page(number) else { continue };
+            let had = self.lookup.had(number, since_ns, until_ns);
             let one = match whose(known.owner, had.as_ref()) {
                 Whose::One(object) => Some(object),
                 Whose::Rest => self.around(session, known, &counted).rest,
@@ -76,7 +83,7 @@ impl Counting<'_> {
     /// Adds counts to an object, but for those that may be the allocator's: no sampled access can tell what that does
     /// before the block is known.
     fn attribute_to(&self, object: ObjectId, of_the_allocator: [u64; 2], session: &mut Session, counted: &CountedPage) {
-        let (process, who, time_ns) = (self.process().id, self.who(counted), counted.time_ns);
+        let (process, who, time_ns) = (self.lookup.process.id, self.who(counted), counted.time_ns);
         let counts = [counted.reads, counted.writes];
         let own = [0, 1].map(|kind| counts[kind] - of_the_allocator[kind]);
         let shared = session.objects_that_share(process);
@@ -115,13 +122,13 @@ impl Counting<'_> {
     }
 
     fn around(&self, session: &mut Session, known: &KnownPage, counted: &CountedPage) -> Around {
-        let pid = self.process().identity.pid;
+        let pid = self.lookup.process.identity.pid;
         known.around.unwrap_or_else(|| Around::now(session, pid, known.page, counted.time_ns))
     }
 
     /// Whose a page is that is known as `object`'s: stacks are handed on.
     fn of_stack(&self, session: &mut Session, known: &KnownPage, object: ObjectId, counted: &CountedPage) -> ObjectId {
-        let is_of = (self.process().id, self.process().identity.pid);
+        let is_of = (self.lookup.process.id, self.lookup.process.identity.pid);
         session.stack_instead(is_of, known.page, object, Some(self.thread), counted.until_ns)
     }
 }

@@ -58,7 +58,7 @@ impl Counting<'_> {
         let mut pages = Vec::new();
         for (&at, now) in now {
             let number = at as u32;
-            let Some(&KnownPage { ended: gone, .. }) = self.known_page(number) else {
+            let Some(&KnownPage { ended: gone, .. }) = self.lookup.page(number) else {
                 wait = true;
                 continue;
             };
@@ -76,7 +76,7 @@ impl Counting<'_> {
     /// Reports what a thread has counted on pages, as far as its sites were, and keeps it to be attributed to objects.
     pub fn report_pages(&self, session: &mut Session, thread: &mut Thread, grown: Vec<GrownPage>, found: Found) {
         for GrownPage { number, more } in grown {
-            let Some(known @ &KnownPage { owner, begin_ns, .. }) = self.known_page(number) else { continue };
+            let Some(known @ &KnownPage { owner, begin_ns, .. }) = self.lookup.page(number) else { continue };
             let before = thread.accesses.pages.entry(number.into()).or_default();
             // Its first counts have waited for it to be known.
             let is_first = found.waited && *before == more;
@@ -91,7 +91,7 @@ impl Counting<'_> {
                 continue;
             }
             let polled = Polled { since_ns, ..found.polled };
-            let had = self.lookup.directory.had(self.process(), number, since_ns, polled.until_ns);
+            let had = self.lookup.had(number, since_ns, polled.until_ns);
             let is_shared = whose(owner, had.as_ref()) == Whose::Several;
             self.lookup.sampler.borrow_mut().used(thread.process, number, reads + writes, is_shared);
             // What was left to this poll has the time of the one that found it.
@@ -108,7 +108,7 @@ impl Counting<'_> {
 
     fn report_page(&self, session: &mut Session, thread: &mut Thread, known: &KnownPage, counted: CountedPage) {
         let CountedPage { number, time_ns, reads, writes, .. } = counted;
-        let (process, id, node) = (self.process().id, thread.id, thread.node);
+        let (process, id, node) = (self.lookup.process.id, thread.id, thread.node);
         let (page, home) = (known.page, known.class.0);
         let used = UsedPage { process, thread: id, time_ns, node, home, page, reads, writes };
         session.count_page(Of::Accesses, &used);

@@ -1,5 +1,6 @@
 //! A poll of one thread, from its tables to the profile.
 
+use super::object_counts::Attribution;
 use super::page_counts::Found;
 use super::{Counting, Known};
 use crate::exact::access_sampler::AccessSampler;
@@ -77,13 +78,14 @@ pub fn poll_thread(
     let is_all_known = poll == Poll::Cut || poll == Poll::Last && (process.life.last || !thread.waits);
     let known_ns = if is_all_known { u64::MAX } else { process.life.attributable_until(session) };
     let before = thread.unattributed.take_counted(known_ns);
-    counting.attribute(session, thread, before);
+    let attribution = Attribution { lookup: &known, thread: thread.id, node: thread.node };
+    attribution.attribute(session, thread, before);
     let polled = Polled { since_ns, until_ns, time_ns: now_ns };
     counting.report_pages(session, thread, grown, Found { polled, waited, number });
     thread.held.hold(totals.pages, &thread.accesses.pages, polled);
     if is_all_known {
         let counted = std::mem::take(&mut thread.unattributed.counted);
-        counting.attribute(session, thread, counted);
+        attribution.attribute(session, thread, counted);
     }
     Ok(executed)
 }

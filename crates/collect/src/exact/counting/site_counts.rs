@@ -15,8 +15,8 @@ use rustc_hash::FxHashMap;
 const MANY: u64 = 1 << 17;
 
 impl Counting<'_> {
-    /// Reports what a thread has counted at sites, or notes that it is left out; of a thread that nobody polls again, as
-    /// much as its pages have.
+    /// Reports what a thread has counted at sites, or notes that it is left out; of a thread that nobody polls again,
+    /// as much as its pages have.
     pub fn report_sites(
         &self,
         session: &mut Session,

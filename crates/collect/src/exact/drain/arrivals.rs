@@ -84,8 +84,8 @@ impl Arrivals {
         forked
     }
 
-    /// Whether a forked process has to wait: its parent is itself not known yet, or would be read too far for an earlier
-    /// child.
+    /// Whether a forked process has to wait: its parent is itself not known yet, or would be read too far for an
+    /// earlier child.
     pub fn has_earlier(&self, file: &SessionFile, forked: &Forked) -> bool {
         self.forked.iter().any(|other| other.extent == forked.parent)
             || self.forks_ahead(file, forked.parent) < forked.start(file)

@@ -63,8 +63,8 @@ impl Drain {
     ) -> io::Result<()> {
         let of = self.directory.threads[number].1.process;
         self.count_thread(file, session, number, now_ns, Poll::Last)?;
-        // Pages that it has from processes before it, whose records were begun a moment later by the clock, which is set
-        // again at times.
+        // Pages that it has from processes before it, whose records were begun a moment later by the clock, which is
+        // set again at times.
         if self.directory.threads[number].1.waits && self.read_ancestors(file, session, of)? {
             self.count_thread(file, session, number, now_ns, Poll::Last)?;
         }

@@ -59,14 +59,14 @@ impl HeapFeed {
         }
     }
 
-    /// Reads all that has been reported by now, and waits once a poll for threads that are kept from reporting: one that
-    /// has stopped in the midst of a record does not go on meanwhile. Whether all was read.
+    /// Reads all that has been reported by now, and waits once a poll for threads that are kept from reporting: one
+    /// that has stopped in the midst of a record does not go on meanwhile. Whether all was read.
     pub fn read_whole(&mut self) -> bool {
         self.read_patiently(if self.is_behind { 0 } else { 1 })
     }
 
-    /// Reads all that has been reported by now, and waits so often. Records that threads are filling stand before others
-    /// in the channel: that takes microseconds, but longer where a busy host takes the processor away meanwhile.
+    /// Reads all that has been reported by now, and waits so often. Records that threads are filling stand before
+    /// others in the channel: that takes microseconds, but longer where a busy host takes the processor away meanwhile.
     pub fn read_patiently(&mut self, times: u32) -> bool {
         self.read();
         for patience in (0..times).flat_map(|_| 0..RECORDS_FILLED) {

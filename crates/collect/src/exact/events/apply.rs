@@ -18,6 +18,17 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Reader<'_> {
+    /// Reads what is new in the records of the process, of the first `given` of them, in order with what its log and
+    /// the preloaded library report.
+    ///
+    /// # Errors
+    /// The session file cannot be mapped.
+    pub fn read(mut self, given: u32) -> io::Result<()> {
+        let records = Records::map(self.file, self.extent, &self.process.pages, given)?;
+        let collected = self.collect(&records)?;
+        self.apply(&records, collected)
+    }
+
     /// Takes in what was collected, each among what the library reports of blocks.
     pub(super) fn apply(&mut self, records: &Records, collected: Collected) -> io::Result<()> {
         let Collected { until, events, logged, ended, homes } = collected;

@@ -83,7 +83,7 @@ impl BlockChange<'_> {
     /// blocks.
     fn owners_change(&mut self, own: u32, before: Owner, now: Owner) {
         let (pid, page) = (self.process.identity.pid, self.process.pages.known[own].page);
-        // Blocks do not tell all there.
+        // Blocks do not say all there.
         if self.session.records_every_object() || self.session.has_variables(pid, page) {
             return;
         }

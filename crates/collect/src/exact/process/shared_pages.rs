@@ -82,7 +82,7 @@ impl SharedPages {
         }
     }
 
-    /// A page begins, with the owners that it has, if it is shared and its blocks tell all.
+    /// A page begins, with the owners that it has, if it is shared and its blocks say all.
     pub fn begins(&mut self, number: u32, owners: Option<PageOwners>) {
         match owners {
             Some(owners) => drop(self.owners.insert(number, owners)),
@@ -171,7 +171,7 @@ impl SharedPages {
         self.window.is_full()
     }
 
-    /// Divides the counts as far as sampled accesses tell. What they do not tell of stands for itself.
+    /// Divides the counts as far as sampled accesses say. What they do not speak for stands for itself.
     pub fn divide(&mut self, session: &mut Session, process: ProcessId) {
         self.window.attribute(&mut self.bounds, |part| {
             let object = part.object.unwrap_or_else(|| session.objects_that_share(process));

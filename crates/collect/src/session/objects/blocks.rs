@@ -60,7 +60,7 @@ pub fn holder(level: &Level, address: u64) -> Option<(u64, Block)> {
     (address < block.end).then_some((start, block))
 }
 
-/// Whose the page is, as far as the blocks of a level tell.
+/// Whose the page is, as far as the blocks of a level say.
 fn owner_in(level: &Level, page: Page) -> Owner {
     let pages = page.address()..page.address() + 4096;
     let before = holder(level, pages.start).filter(|&(start, _)| start < pages.start);
@@ -116,7 +116,7 @@ impl Blocks {
         objects
     }
 
-    /// Whose the page is, as far as blocks tell.
+    /// Whose the page is, as far as blocks say.
     pub fn owner_of(&self, page: Page) -> Owner {
         let known = self.levels().map(|level| owner_in(level, page)).find(|&owner| owner != Owner::Nobody);
         known.unwrap_or(Owner::Nobody)

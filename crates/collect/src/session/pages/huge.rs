@@ -1,11 +1,11 @@
-//! Which pages are huge ones: what the kernel says, and what an exact engine tells of.
+//! Which pages are huge ones: what the kernel says, and what an exact engine reports.
 //!
-//! An agent tells of an access before it happens, and of others that found their pages there:
+//! An agent reports an access before it happens, and of others that found their pages there:
 //!
 //! ```text
-//! agent:   X is accessed   (fault)                  X+1 was there: it came with X
-//! kernel:  nothing yet     512 pages as one         or fewer: a folio of 64 KiB, a `read()`, what is left of a huge one
-//! here:    X may be huge   --- asked again --->     is believed unless there are holes around it
+//! agent:   X is accessed   (fault)                X+1 was there: it came with X
+//! kernel:  nothing yet     512 pages as one       or fewer: a folio of 64 KiB, a `read()`, the rest of a huge one
+//! here:    X may be huge   --- asked again --->   is believed unless there are holes around it
 //! ```
 
 use super::Pages;
@@ -77,7 +77,7 @@ pub fn sized(process: &mut LiveProcess, placed: &PlacedPage) -> (PlacedBy, bool)
 }
 
 impl Pages {
-    /// Asks again about pages that were not there yet when it was told that they are accessed.
+    /// Asks again about pages that were not there yet when their accesses were reported.
     pub fn ask_sizes(&mut self, process: &mut LiveProcess) {
         for page in std::mem::take(&mut process.walk.unsized_pages) {
             if process.ended {

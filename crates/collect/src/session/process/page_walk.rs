@@ -10,7 +10,7 @@ pub struct PageWalk {
     /// Somebody moved pages on purpose, from this time on, in ns since the start of the recording, and no walk has seen
     /// all of them since: what is found elsewhere counts as placed by a pinned thread.
     pub moved_since: Option<u64>,
-    /// Pages that the kernel did not have yet when it was told that they are accessed: they may be huge.
+    /// Pages that the kernel did not have yet when their accesses were reported: they may be huge.
     pub unsized_pages: Vec<Page>,
     /// When what is mapped was last compared with what had been seen, since the start of the recording.
     pub reconciled_ns: u64,
