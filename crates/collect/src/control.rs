@@ -1,8 +1,8 @@
 //! `numalens ctl`: a line of text to a recorder that runs, and its answer.
 //!
-//! A recorder listens on sockets whose names say which process it is and which one it observes. The names are abstract: nothing is left on
-//! disk, and nobody's rights on a folder matter. Who may speak is decided by the kernel's word on who is at the other end: the recorder's user and
-//! root, and the recorder must be theirs as well.
+//! A recorder listens on sockets whose names say which process it is and which one it observes. The names are abstract:
+//! nothing is left on disk, and nobody's rights on a folder matter. Who may speak is decided by the kernel's word on
+//! who is at the other end: the recorder's user and root, and the recorder must be theirs as well.
 //!
 //! ```text
 //!   ctl -> recorder   "start\n" | "stop\n" | "mark NAME\n" | "end\n"
@@ -81,7 +81,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// Tells the user what has become of it. Whoever has gone does not hear it.
+    /// Answers the user what has become of it. Whoever has gone does not hear it.
     pub fn answer(mut self, done: Result<String, String>) {
         reply(&mut self.stream, done);
     }
@@ -103,8 +103,8 @@ fn reply(stream: &mut UnixStream, done: Result<String, String>) {
 }
 
 impl Control {
-    /// Listens as the recorder of this process and of `target`. Where that is not possible (another recorder observes the same process; no
-    /// sockets), a recording is as good without.
+    /// Listens as the recorder of this process and of `target`. Where that is not possible (another recorder observes
+    /// the same process; no sockets), a recording is as good without.
     pub fn open(target: Option<i32>) -> Self {
         let listen = |pid| {
             let listener = UnixListener::bind_addr(&address(pid)?)?;

@@ -1,13 +1,13 @@
 //! When a recording of a command ends: with the command, or with the last process that it has left in the background
 //! (`--wait-all`).
 
-use crate::sample::signals;
+use crate::launch::signals;
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// Who runs is asked this often.
 const PAUSE: Duration = Duration::from_millis(50);
-/// Nobody has to be found so often in a row, with a look in between: a process that was forked just now is known by
+/// Nobody has to be found so often in a row, with a poll in between: a process that was forked just now is known by
 /// then.
 const EMPTY: u32 = 2;
 
@@ -18,7 +18,7 @@ pub struct Ending {
     asked: Instant,
     pause: Duration,
     empty: u32,
-    /// Of whom the user has not been told.
+    /// Of whom the user has not heard.
     unannounced: Option<usize>,
     is_announced: bool,
     is_asked_for: bool,
@@ -66,7 +66,7 @@ impl Ending {
     }
 
     /// Asks now and then, after the command's end, how many processes of the recording run. `true`: none was found, and
-    /// the recording ends if the next look finds none either.
+    /// the recording ends if the next poll finds none either.
     pub fn poll(&mut self, running: impl FnOnce() -> usize) -> bool {
         if !self.waits() || self.asked.elapsed() < self.pause {
             return false;
@@ -84,7 +84,7 @@ impl Ending {
         self.status.is_some() && (all_ended || self.is_asked_for || signals::wanted_to_stop())
     }
 
-    /// What to tell the user, once, as the recording goes on without the command.
+    /// What to say to the user, once, as the recording goes on without the command.
     pub fn announcement(&mut self) -> Option<String> {
         let (count, verb) = processes(self.unannounced.take()?);
         self.is_announced = true;

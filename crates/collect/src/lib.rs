@@ -1,16 +1,31 @@
 //! Collectors: from a running program to a profile.
+//!
+//! ```text
+//!   sample, exact        the engines: what they watch, and how they count
+//!     session            who did what to which page: facts of a recording, and its profile
+//!     heap_channel       what the preloaded library reports of heap blocks
+//!     launch             a command that is started, its signals, how recordings are meant and end
+//!     perf, hardware     events of the kernel and of the processor
+//!     homes, unwind      questions about pages and call stacks
+//! ```
 
 mod checkpoints;
 pub mod control;
 pub mod doctor;
 mod ending;
+pub mod engine;
 pub mod exact;
 mod futex;
 pub mod globals;
+pub mod hardware;
+pub mod heap_channel;
 pub mod homes;
+pub mod launch;
 pub mod limits;
 pub mod measure;
+pub mod perf;
 pub mod rank;
 mod refused;
 pub mod sample;
+pub mod session;
 pub mod unwind;

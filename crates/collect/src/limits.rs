@@ -1,7 +1,9 @@
-//! Limits of the shell (`ulimit`) on the recorder: raised as far as that is allowed, and the command's own given back to it.
+//! Limits of the shell (`ulimit`) on the recorder: raised as far as that is allowed, and the command's own given back
+//! to it.
 //!
-//! A limit is meant for the program, which keeps it to the byte. The recorder needs more: files as large as memory, a descriptor for
-//! each event of each CPU. What it cannot have is an error before the program starts: at its end all would be lost.
+//! A limit is meant for the program, which keeps it to the byte. The recorder needs more: files as large as memory, a
+//! descriptor for each event of each CPU. What it cannot have is an error before the program starts: at its end all
+//! would be lost.
 
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fmt;
@@ -97,8 +99,8 @@ pub type Need = (Limit, u64, &'static str);
 /// What was in force before, soft and hard: the command's.
 static GIVEN: Mutex<Vec<(Limit, [u64; 2])>> = Mutex::new(Vec::new());
 
-/// Raises what this process may use: all soft limits to the hard ones, and hard ones that are below a need to that, where it has the
-/// right to. [`give_back`] lets the command have what was there before.
+/// Raises what this process may use: all soft limits to the hard ones, and hard ones that are below a need to that,
+/// where it has the right to. [`give_back`] lets the command have what was there before.
 ///
 /// # Errors
 /// The first need that cannot be met.
@@ -121,7 +123,8 @@ pub fn raise(needs: &[Need]) -> Result<(), TooLow> {
     Ok(())
 }
 
-/// Has a child that has not begun yet limited as this process was. Children that this one forks have its own limits else.
+/// Has a child that has not begun yet limited as this process was. Children that this one forks have its own limits
+/// else.
 ///
 /// # Errors
 /// The kernel's: the child must not run then.

@@ -1,13 +1,14 @@
-//! How long memory takes to answer here, from the CPUs of every node to the memory of every node (`numalens machine measure`). The firmware's table of
-//! distances is often copied from one board to the next; this is what programs get.
+//! How long memory takes to answer here, from the CPUs of every node to the memory of every node (`numalens machine
+//! measure`). The firmware's table of distances is often copied from one board to the next; this is what programs get.
 //!
 //! ```text
-//!   latency     one thread follows a cycle through all cache lines of a buffer, in random order: each load needs the one before, so no two overlap and
-//!               no prefetcher helps
+//!   latency     one thread follows a cycle through all cache lines of a buffer, in random order: each load needs the
+//!               one before, so no two overlap and no prefetcher helps
 //!   bandwidth   a thread on each CPU of the node reads its part of the buffer from end to end
 //! ```
 //!
-//! The buffer is bound to the node, larger than the caches, and in huge pages where the kernel gives them: else misses of the TLB count as well.
+//! The buffer is bound to the node, larger than the caches, and in huge pages where the kernel gives them: else misses
+//! of the TLB count as well.
 
 use crate::homes::{PageHome, query_homes, thread_affinity};
 use numalens_profile::ids::Page;
@@ -38,7 +39,8 @@ const ROUNDS: usize = 3;
 pub struct Measured {
     /// Rows and columns, in order.
     pub nodes: Vec<NodeId>,
-    /// Median nanoseconds of a load, by the node of the CPU and then of the memory; none: that way could not be measured.
+    /// Median nanoseconds of a load, by the node of the CPU and then of the memory; none: that way could not be
+    /// measured.
     pub latency_ns: Vec<Vec<Option<f64>>>,
     /// Most bytes that all CPUs of the node read in a second.
     pub bandwidth: Vec<Vec<Option<f64>>>,
@@ -48,7 +50,7 @@ pub struct Measured {
     pub notes: Vec<String>,
 }
 
-/// Measures this host. `begins` is told of each way before it is measured.
+/// Measures this host. `begins` is called for each way before it is measured.
 ///
 /// # Errors
 /// The kernel refuses what is needed: memory, threads on chosen CPUs.
@@ -102,7 +104,8 @@ pub fn measure(host: &Machine, begins: &mut dyn FnMut(NodeId, NodeId)) -> io::Re
 }
 
 impl Measured {
-    /// The host with what was measured in place of the firmware's distances: 10 is a node's own memory, and nothing is nearer.
+    /// The host with what was measured in place of the firmware's distances: 10 is a node's own memory, and nothing is
+    /// nearer.
     pub fn machine(&self, host: &Machine) -> Machine {
         let mut machine = host.clone();
         for (from, node) in machine.nodes.iter_mut().enumerate() {
@@ -249,7 +252,8 @@ impl Buffer {
         Ok(runs.iter().any(|run| run.huge))
     }
 
-    /// Makes one cycle of all lines, by Sattolo's shuffle: the first word of each says where the next line is. The answer is where one of them is.
+    /// Makes one cycle of all lines, by Sattolo's shuffle: the first word of each says where the next line is. The
+    /// answer is where one of them is.
     fn make_cycle(&mut self) -> usize {
         let mut order: Vec<u32> = (0..(self.bytes / LINE) as u32).collect();
         for last in (1..order.len()).rev() {

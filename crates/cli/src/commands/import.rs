@@ -4,7 +4,7 @@ use super::tell::tell;
 use super::usage::mistake;
 use clap::ValueEnum;
 use miette::{IntoDiagnostic, miette};
-use numalens_collect::sample::launch::keep_files_private;
+use numalens_collect::launch::keep_files_private;
 use numalens_import::{Options, numaprof, perf};
 use numalens_topology::Machine;
 use std::io::Read;

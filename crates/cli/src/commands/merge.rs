@@ -1,7 +1,7 @@
 //! `numalens merge`: one profile of several.
 
 use miette::{IntoDiagnostic, Report};
-use numalens_collect::sample::launch::keep_files_private;
+use numalens_collect::launch::keep_files_private;
 use numalens_profile::Profile;
 use std::path::PathBuf;
 use std::process::ExitCode;

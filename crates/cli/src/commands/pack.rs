@@ -1,7 +1,7 @@
 //! `numalens pack`: one file of a profile.
 
 use miette::{IntoDiagnostic, Report};
-use numalens_collect::sample::launch::keep_files_private;
+use numalens_collect::launch::keep_files_private;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -2,7 +2,7 @@
 
 use super::output;
 use miette::{IntoDiagnostic, Report};
-use numalens_collect::sample::launch::keep_files_private;
+use numalens_collect::launch::keep_files_private;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

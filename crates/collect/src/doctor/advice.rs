@@ -1,7 +1,7 @@
 //! From an error number and the settings to the reason and the remedy. No I/O.
 
 use super::settings::{MLOCK_KB, PARANOID, Setting, Settings};
-use crate::sample::perf::{Call, OpenError, Scope};
+use crate::perf::{Call, OpenError, Scope};
 use nix::errno::Errno;
 
 /// Why something failed and what to do.

@@ -3,8 +3,8 @@
 use super::advice::{self, Advice};
 use super::settings::Settings;
 use super::{Check, Verdict};
-use crate::sample::hardware;
-use crate::sample::perf::{EventKind, EventPlan, Payload, PerfEvents, Scope};
+use crate::hardware;
+use crate::perf::{EventKind, EventPlan, Payload, PerfEvents, Scope};
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use perf_event_open_sys as perf;
@@ -154,7 +154,7 @@ impl Seen {
     }
 }
 
-fn samples(events: &mut PerfEvents, kind: EventKind, wanted: impl Fn(&crate::sample::perf::Sampled) -> bool) -> bool {
+fn samples(events: &mut PerfEvents, kind: EventKind, wanted: impl Fn(&crate::perf::Sampled) -> bool) -> bool {
     events.drain(true).records.iter().any(|record| match &record.payload {
         Payload::Sampled(sample) => sample.kind == kind && wanted(sample),
         _ => false,

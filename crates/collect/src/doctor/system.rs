@@ -2,8 +2,8 @@
 
 use super::settings::Settings;
 use super::{Check, advice};
+use crate::heap_channel::{HeapChannel, HeapOptions};
 use crate::homes::{PageHome, page_map, query_homes, read_maps, read_numa_maps};
-use crate::sample::heap::{HeapChannel, HeapOptions};
 use nix::errno::Errno;
 use numalens_profile::ids::Page;
 use numalens_topology::Machine;

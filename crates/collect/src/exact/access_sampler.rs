@@ -4,7 +4,8 @@
 //!
 //! ```text
 //!   a poll finds how much each page was used  -->  now and then one is drawn, by its use
-//!   a drawn page loses its class              -->  its next access comes to the agent, which logs it and gives the class back
+//!   a drawn page loses its class              -->  its next access comes to the agent, which logs it
+//!                                                  and gives the class back
 //! ```
 //! Threads that stay on the page (see `numalens_event::exact`) would not notice, so their last pages are cleared as
 //! well; until they are, the agent logs nothing, or code that stays would be logged less often than other code. How
@@ -14,11 +15,12 @@
 //! programs that pause, the beginning of what they do each time. Such accesses are samples for the table, and not for
 //! dividing counts ([`Came`]).
 
+use super::attribution::{Came, LATER};
 use super::clock;
 use super::direct::Place;
-use super::drain::Process;
+use super::directory::Directory;
 use super::file::SessionFile;
-use super::pages::doubt;
+use super::process::Process;
 use numalens_event::exact::{self, Extent, LastPageRecord, PageRecord};
 use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
@@ -53,19 +55,6 @@ struct Draw {
     /// How long it takes at most if the page is in use.
     within_ns: u64,
 }
-
-/// How long after its page was drawn an access came.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Came {
-    /// As soon as it does where the page is in use.
-    Soon,
-    /// In a time that is [`LATER`] times as long, after that: it began what was not under way. By as many as come then
-    /// can be told how many of those that came soon are of that kind as well.
-    Later,
-}
-
-/// See [`Came::Later`].
-pub const LATER: u64 = 3;
 
 #[derive(Default)]
 struct Found {
@@ -164,7 +153,7 @@ impl AccessSampler {
     }
 
     /// Draws a page that several objects share and another one, by their use, and has the agents log an access to each.
-    pub fn draw(&mut self, file: &SessionFile, processes: &FxHashMap<Extent, Process>) {
+    pub fn draw(&mut self, file: &SessionFile, directory: &Directory) {
         let mut drawn = Vec::new();
         for random in [self.next(), self.next()].into_iter().zip([&self.found.shared, &self.found.any]) {
             let (random, list) = random;
@@ -173,8 +162,8 @@ impl AccessSampler {
             let index = list.partition_point(|&(_, _, sum)| sum <= at).min(list.len() - 1);
             let (extent, number, upto) = list[index];
             let used = upto - index.checked_sub(1).map_or(0, |before| list[before].2);
-            let Some(process) = processes.get(&extent).filter(|process| !process.last) else { continue };
-            let Some(page) = process.own_page(number) else { continue };
+            let Some(process) = directory.process(extent).filter(|process| !process.life.last) else { continue };
+            let Some(page) = process.pages.own_page(number) else { continue };
             // A program that has gone needs no more of this; nor does a recording depend on any one page.
             let last_pages = self.found.last_pages.get(&(extent, page.address())).map_or(&[][..], Vec::as_slice);
             let since_ns = clock::agents_now(file.header());
@@ -221,7 +210,7 @@ impl AccessSampler {
             records.push((map, offsets().map(|offset| (offset - base) as usize).collect::<Vec<_>>()));
         }
         record.waited.store(exact::HOLD, Relaxed);
-        doubt(process, &[page]);
+        process.doubt(&[page]);
         for (map, offsets) in &records {
             for &at in offsets {
                 // Unless the thread has left the page meanwhile.

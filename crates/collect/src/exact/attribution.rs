@@ -4,19 +4,21 @@
 //! Counts are divided in windows of time with a few dozen samples each:
 //!
 //! ```text
-//!   a page, while the same objects had it    its counts are divided by its samples, of each thread by its own where there are any
-//!   without samples, but one might have been drawn   by the samples that stand for more than their own page's counts: what these lack
+//!   a page, while the same objects had it    its counts are divided by its samples, of each thread by its own
+//!                                            where there are any
+//!   without samples, but one might have      by the samples that stand for more than their own page's counts:
+//!   been drawn                               what these lack
 //!   the rest                                 not told apart
 //! ```
 //! What is kept for the interval of an object ([`Bound`]): the counts of which it may have had a part, how many
 //! accesses a sample there stands for, what was not told apart, and what was divided by samples that may not have come
 //! at random ([`Came::Later`]).
 
-use super::access_sampler::{Came, LATER};
-use crate::sample::session::{PageClass, Who};
+use crate::session::{Bound, PageClass, Who};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Samples of a window.
 const SAMPLES: usize = 32;
@@ -24,6 +26,19 @@ const SAMPLES: usize = 32;
 /// How much more than of equal, independent ones the variance is of samples that are drawn by time, and whose weights
 /// come from the same samples.
 const UNEVEN: f64 = 2.0;
+
+/// How long after its page was drawn an access came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Came {
+    /// As soon as it does where the page is in use.
+    Soon,
+    /// In a time that is [`LATER`] times as long, after that: it began what was not under way. By as many as come then
+    /// can be told how many of those that came soon are of that kind as well.
+    Later,
+}
+
+/// See [`Came::Later`].
+pub const LATER: u64 = 3;
 
 /// A sampled access.
 #[derive(Clone, Copy, Debug)]
@@ -68,29 +83,6 @@ pub struct Part {
     pub counts: [u64; 2],
     /// Samples that say so.
     pub samples: u32,
-}
-
-/// What is uncertain of an object.
-#[derive(Clone, Copy, PartialEq, Default, Debug)]
-pub struct Bound {
-    /// Accesses to pages that it has shared, which were divided.
-    pub divided: u64,
-    /// Sum over these of the accesses that the sample stands for by which they were.
-    pub squares: f64,
-    /// Those that were not told apart.
-    pub untold: u64,
-    /// Those that were divided by samples that may have come first after a pause, and not at random.
-    pub skewed: u64,
-}
-
-impl Bound {
-    /// Adds another one's.
-    pub fn add(&mut self, other: Bound) {
-        self.divided = self.divided.saturating_add(other.divided);
-        self.squares += other.squares;
-        self.untold = self.untold.saturating_add(other.untold);
-        self.skewed = self.skewed.saturating_add(other.skewed);
-    }
 }
 
 /// What is uncertain, by object; and by the page's number, where it is not known what objects lie there.
@@ -159,6 +151,13 @@ struct Sample {
     is_counted: bool,
 }
 
+impl Sample {
+    /// One that has not been weighed.
+    fn of(access: SampledAccess) -> Self {
+        Sample { access, stratum: Stratum::default(), of_poll: 0.0, weight: 0.0, is_counted: false }
+    }
+}
+
 impl Window {
     /// Adds a sampled access.
     pub fn add_sample(&mut self, page: u32, access: SampledAccess) {
@@ -199,90 +198,120 @@ impl Window {
 
     /// Divides all that is there; the parts' sums are the counts.
     pub fn attribute(&mut self, bounds: &mut Bounds, mut report: impl FnMut(Part)) {
-        let mut samples: Vec<Sample> = Vec::new();
-        // By who had pages: accesses that came soon, and later.
-        let mut came: FxHashMap<Stratum, (u64, u64)> = FxHashMap::default();
-        // Eras with the range of their samples.
-        let mut eras = Vec::new();
+        let mut division = self.take();
+        let left = division.within_pages(&mut report);
+        let lost = division.across_pages(left, &mut report);
+        division.bound(bounds, &lost);
+    }
+
+    /// Takes out what can be divided, with its samples; those of pages that the next poll counts stay.
+    fn take(&mut self) -> Division {
+        let mut division = Division::default();
         let mut pages: Vec<(u32, OfPage)> = std::mem::take(&mut self.pages).into_iter().collect();
         pages.sort_unstable_by_key(|&(page, _)| page);
         self.samples = 0;
         let polls: Vec<(u64, u64)> = std::mem::take(&mut self.polls).into_values().collect();
         let until_ns = polls.iter().map(|&(until_ns, _)| until_ns).max().unwrap_or(0);
-        for (page, mut of_page) in pages {
-            of_page.accesses.sort_by_key(|access| access.time_ns);
-            // Threads tell of their times one after the other.
-            of_page.eras.sort_by_key(|era| era.until_ns);
-            let mut access = of_page.accesses.into_iter().peekable();
-            for era in of_page.eras {
-                let first = samples.len();
-                let came = came.entry(era.stratum(page)).or_default();
-                while let Some(access) = access.next_if(|access| access.time_ns <= era.until_ns) {
-                    match access.came {
-                        Came::Soon => came.0 += 1,
-                        Came::Later => {
-                            came.1 += 1;
-                            continue;
-                        }
-                    }
-                    samples.push(Sample {
-                        access,
-                        stratum: Stratum::default(),
-                        of_poll: 0.0,
-                        weight: 0.0,
-                        is_counted: false,
-                    });
-                }
-                eras.push((page, era, first..samples.len()));
-            }
+        for (page, of_page) in pages {
+            let later = division.add(page, of_page);
             // What these report is counted by the next poll.
-            let later: Vec<SampledAccess> = access.filter(|access| access.time_ns > until_ns).collect();
+            let later: Vec<SampledAccess> = later.into_iter().filter(|access| access.time_ns > until_ns).collect();
             if !later.is_empty() {
                 self.samples += later.iter().filter(|access| access.came == Came::Soon).count();
                 self.pages.insert(page, OfPage { eras: Vec::new(), accesses: later });
             }
         }
-        weigh(&mut samples, &polls);
-        // By who had pages: what was counted there, and how many accesses the samples there stand for.
-        let mut strata: FxHashMap<Stratum, (f64, f64)> = FxHashMap::default();
-        let mut left: FxHashMap<(Who, u64, Stratum), [u64; 2]> = FxHashMap::default();
-        for (page, era, range) in &eras {
+        weigh(&mut division.samples, &polls);
+        division
+    }
+}
+
+/// Counts that are being divided.
+#[derive(Default)]
+struct Division {
+    samples: Vec<Sample>,
+    /// With their pages, and the range of their samples.
+    eras: Vec<(u32, Era, Range<usize>)>,
+    /// By who had pages: accesses that came soon, and later.
+    came: FxHashMap<Stratum, (u64, u64)>,
+    /// By who had pages: what was counted there where a sample might have been drawn, and how many accesses the samples
+    /// there stand for.
+    strata: FxHashMap<Stratum, (f64, f64)>,
+}
+
+/// Counts of pages without samples, though one might have been drawn: whose, when they were found, and who had them.
+type Left = FxHashMap<(Who, u64, Stratum), [u64; 2]>;
+
+/// Counts that no sample speaks for: of which class, and who had the pages.
+type Lost = FxHashSet<(PageClass, Stratum)>;
+
+impl Division {
+    /// Adds what was counted of a page. Returns sampled accesses that came after all of it.
+    fn add(&mut self, page: u32, mut of_page: OfPage) -> Vec<SampledAccess> {
+        of_page.accesses.sort_by_key(|access| access.time_ns);
+        // Threads report their times one after the other.
+        of_page.eras.sort_by_key(|era| era.until_ns);
+        let mut access = of_page.accesses.into_iter().peekable();
+        for era in of_page.eras {
+            let first = self.samples.len();
+            let came = self.came.entry(era.stratum(page)).or_default();
+            while let Some(access) = access.next_if(|access| access.time_ns <= era.until_ns) {
+                match access.came {
+                    Came::Soon => {
+                        came.0 += 1;
+                        self.samples.push(Sample::of(access));
+                    }
+                    Came::Later => came.1 += 1,
+                }
+            }
+            self.eras.push((page, era, first..self.samples.len()));
+        }
+        access.collect()
+    }
+
+    /// Divides the counts of each page by its own samples. Returns those of pages without any.
+    fn within_pages(&mut self, report: &mut impl FnMut(Part)) -> Left {
+        let mut left = Left::default();
+        for (page, era, range) in &self.eras {
             let stratum = era.stratum(*page);
-            let (drawable, of_poll) = strata.entry(stratum.clone()).or_default();
+            let (drawable, of_poll) = self.strata.entry(stratum.clone()).or_default();
             *drawable += sum(&era.counts, |kind| kind.drawable) as f64;
-            let samples = &mut samples[range.clone()];
+            let samples = &mut self.samples[range.clone()];
             *of_poll += samples.iter().map(|sample| sample.of_poll).sum::<f64>();
             for sample in &mut *samples {
                 sample.stratum = stratum.clone();
             }
-            for (kind, counts) in &era.counts {
+            for &(Kind { who, time_ns, drawable }, counts) in &era.counts {
                 if samples.is_empty() {
-                    if kind.drawable {
-                        add(left.entry((kind.who, kind.time_ns, stratum.clone())).or_default(), *counts);
+                    if drawable {
+                        add(left.entry((who, time_ns, stratum.clone())).or_default(), counts);
                     } else {
-                        let (who, time_ns, counts) = (kind.who, kind.time_ns, *counts);
                         report(Part { who, time_ns, object: None, counts, samples: 0 });
                     }
                     continue;
                 }
-                let of_thread = samples.iter().any(|sample| sample.access.thread == kind.who.thread);
-                let weigh = |sample: &Sample| match !of_thread || sample.access.thread == kind.who.thread {
-                    true => sample.of_poll,
-                    false => 0.0,
-                };
-                share(samples, weigh, kind.who, kind.time_ns, *counts, &mut report);
+                let of_thread = samples.iter().any(|sample| sample.access.thread == who.thread);
+                let is_counted = |sample: &Sample| !of_thread || sample.access.thread == who.thread;
+                let weigh = |sample: &Sample| if is_counted(sample) { sample.of_poll } else { 0.0 };
+                share(samples, weigh, who, time_ns, counts, report);
             }
         }
-        // Each sample stands for as many of all accesses there for which one might have been drawn: for those of pages
-        // without any it stands with what is more than its own page's.
+        left
+    }
+
+    /// Divides the counts of pages without samples. Each sample stands for as many of all accesses there for which one
+    /// might have been drawn: for those of pages without any it stands with what is more than its own page's. Returns
+    /// what no sample speaks for.
+    fn across_pages(&mut self, left: Left, report: &mut impl FnMut(Part)) -> Lost {
         let lack = |sample: &Sample| {
-            let (drawable, of_poll) = strata.get(&sample.stratum).copied().unwrap_or_default();
+            let (drawable, of_poll) = self.strata.get(&sample.stratum).copied().unwrap_or_default();
             (drawable * sample.of_poll / of_poll.max(1.0) - sample.weight).max(0.0)
         };
-        let lacks: Vec<f64> = samples.iter().map(lack).collect();
+        let lacks: Vec<f64> = self.samples.iter().map(lack).collect();
+        let samples = &mut self.samples;
         let mut left: Vec<((Who, u64, Stratum), [u64; 2])> = left.into_iter().collect();
         left.sort_unstable();
-        let mut lost: FxHashSet<(PageClass, Stratum)> = FxHashSet::default();
+        let mut lost = Lost::default();
         for ((who, time_ns, stratum), counts) in left {
             let fits = |sample: &Sample| sample.access.class == who.class && sample.stratum == stratum;
             let of_thread = |sample: &Sample| fits(sample) && sample.access.thread == who.thread;
@@ -300,15 +329,20 @@ impl Window {
                 continue;
             };
             let mut weights = weights.into_iter();
-            share(&mut samples, |_| weights.next().unwrap_or(0.0), who, time_ns, counts, &mut report);
+            share(samples, |_| weights.next().unwrap_or(0.0), who, time_ns, counts, report);
         }
+        lost
+    }
+
+    /// Adds what is uncertain of all that.
+    fn bound(self, bounds: &mut Bounds, lost: &Lost) {
         let mut spreads: FxHashMap<Stratum, f64> = FxHashMap::default();
-        for stratum in strata.into_keys() {
-            let spread = spread(samples.iter().filter(|sample| sample.stratum == stratum));
+        for stratum in self.strata.into_keys() {
+            let spread = spread(self.samples.iter().filter(|sample| sample.stratum == stratum));
             spreads.insert(stratum, spread);
         }
-        for (page, era, range) in eras {
-            let samples = &samples[range];
+        for (page, era, range) in self.eras {
+            let samples = &self.samples[range];
             let stratum = era.stratum(page);
             let is_counted = |kind: &Kind| {
                 !samples.is_empty() || kind.drawable && !lost.contains(&(kind.who.class, stratum.clone()))
@@ -324,7 +358,7 @@ impl Window {
                 divided,
                 squares: divided as f64 * spread * UNEVEN,
                 untold,
-                skewed: (divided as f64 * skew(came[&stratum])) as u64,
+                skewed: (divided as f64 * skew(self.came[&stratum])) as u64,
             };
             bounds.add(&page_owners, bound);
             if era.open {

@@ -4,7 +4,7 @@
 //! So the collector relates the two clocks, at the start over a fraction of a millisecond and then better and better,
 //! and the agents multiply. Where the kernel itself does not trust the counter, they ask the kernel.
 
-use crate::sample::perf::monotonic_ns;
+use crate::perf::monotonic_ns;
 use numalens_event::exact::{ClockAnchor, SessionHeader};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::time::{Duration, Instant};
@@ -16,6 +16,9 @@ const ONLY: Duration = Duration::from_millis(20);
 /// Clock sources of kernels that trust the counter.
 const TRUSTED: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
 const SOURCE: &str = "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+
+/// By how much the clocks of agents, library and collector may differ.
+pub const CLOCKS_DIFFER_NS: u64 = 200_000;
 
 /// The relation between both clocks.
 pub struct Clock {
@@ -85,8 +88,8 @@ mod tests {
         clock.set(&header);
         // SAFETY: every x86-64 has the counter.
         let ticks = unsafe { core::arch::x86_64::_rdtsc() };
-        let (told, kernel) =
+        let (ours, kernel) =
             (header.clock[header.clock_in_force.load(Relaxed) as usize].at(ticks).unwrap(), monotonic_ns());
-        assert!(told.abs_diff(kernel) < 1_000_000_000, "{told} {kernel}");
+        assert!(ours.abs_diff(kernel) < 1_000_000_000, "{ours} {kernel}");
     }
 }

@@ -4,25 +4,27 @@ use super::clock::Clock;
 use super::drain::Drain;
 use super::file::{ExactOptions, SessionFile};
 use super::heap::Heap;
-use super::image::image;
+use super::image::{Image, image};
 use super::late_processes;
 use super::machine_files::MachineFiles;
+use super::pace::{Kind, Pace};
 use super::ranks::RankTable;
 use super::spin_wait_env::spin_wait_env;
 use crate::checkpoints::Checkpoints;
 use crate::control::{Command, Control, control_answer};
 use crate::ending::{self, Ending};
+use crate::engine::{Engine, NameProfile};
 use crate::futex;
+use crate::launch::{Child, Demands, Outcome, Progress, RecordError, RecordOptions, STARTING_THREADS, Target, Waiting};
+use crate::launch::{describe, signals};
 use crate::limits::{self, Limit, Need};
+use crate::perf::monotonic_ns;
 use crate::refused::refused;
-use crate::sample::engine::{Outcome, Progress, RecordError, RecordOptions, STARTING_THREADS, describe};
-use crate::sample::launch::{Child, Waiting};
-use crate::sample::perf::monotonic_ns;
-use crate::sample::session::{Output, Session};
-use crate::sample::signals;
+use crate::session::{Output, Session, SessionOptions};
 use numalens_agent::inject::{self, InjectError, Plan};
 use numalens_agent::program::{self, Prospect};
-use numalens_event::exact::{self, Extent};
+use numalens_event::exact::{self, Extent, Geometry};
+use numalens_profile::tables::BY_ADDRESS;
 use numalens_profile::{Meta, Writer, start_threads};
 use numalens_topology::Machine;
 use std::ffi::{CString, OsString};
@@ -32,27 +34,9 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The counters are polled this often at most, sooner while the program is young; less often when a poll is dear.
-const FASTEST_POLL: Duration = Duration::from_millis(50);
-/// Where samples divide what is counted: they are drawn by time, so code that accesses faster has too few between two
-/// polls.
-const FASTEST_POLL_TO_DIVIDE: Duration = Duration::from_millis(10);
-const FIRST_POLL: Duration = Duration::from_millis(5);
-/// Looking may cost one part in so many of the time.
-const POLL_SHARE: u32 = 20;
-/// The same where every block is reported: then programs wait for the reader.
-const POLL_SHARE_OF_BLOCKS: u32 = 2;
-const FASTEST_POLL_FOR_BLOCKS: Duration = Duration::from_millis(10);
-/// A few accesses are sampled one by one whenever so long a part of the recording has passed: at every nap in the
-/// beginning, ever more seldom then.
-const WATCHES: u32 = 2000;
-/// That may cost one part in so many of the time.
-const SAMPLING_SHARE: u32 = 100;
 /// How often the end of the command is looked for, in the mean: at random, or programs that do one thing after the
 /// other as often would show the same one always.
 const NAP: Duration = Duration::from_millis(2);
-/// A piece of every process's pages is looked at for migrations this often.
-const REREAD: Duration = Duration::from_millis(500);
 /// What a recording needs of what a shell limits.
 const NEEDS: [Need; 4] = [
     (Limit::OpenFiles, 64, "for the tables of the profile"),
@@ -65,98 +49,97 @@ const DATA_OF_AGENT: u64 = 1 << 30;
 /// The first announcement of the profile's size.
 const FIRST_ANNOUNCEMENT: u64 = 64 << 20;
 
+/// Counts every access, by translating the program while it runs.
+pub struct ExactEngine;
+
+impl Engine for ExactEngine {
+    fn counts(&self) -> bool {
+        true
+    }
+
+    fn check(&self, demands: &Demands) -> Result<(), String> {
+        if !demands.whole_command {
+            return Err("the exact engine observes a command from its start to its end: --pid, --all and --duration need `--engine sample`".to_owned());
+        }
+        if demands.frequency.is_some() {
+            return Err(
+                "the exact engine counts every access and takes no samples: --frequency needs `--engine sample`"
+                    .to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    fn check_machine(&self, machine: &Machine) -> Result<(), String> {
+        check_machine(machine)
+    }
+
+    fn describe(&self, session: &SessionOptions, _: u64, meta: &mut Meta) {
+        meta.engine = "exact".to_owned();
+        meta.unit = "accesses".to_owned();
+        meta.unit_note = counted_note(session);
+        let text = |word: OsString| word.to_string_lossy().into_owned();
+        let added = spin_wait_env(&session.machine).into_iter();
+        meta.environment.extend(added.map(|(name, value)| (text(name), text(value))));
+    }
+
+    fn record(
+        &self,
+        target: &Target,
+        options: RecordOptions,
+        path: NameProfile<'_>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Outcome, RecordError> {
+        match target {
+            Target::Launch(command) => record(command, options, path, progress),
+            Target::Pid(_) | Target::All => Err(RecordError::Unobservable("it runs already".to_owned())),
+        }
+    }
+}
+
+/// What is counted, for people. Recordings with different caches are not alike.
+fn counted_note(session: &SessionOptions) -> String {
+    let stack = if session.stack { "included" } else { "left out" };
+    let cache = session.cache.map(|cache| format!("; apart, those that miss a private cache of {}", in_words(cache)));
+    let objects = if session.every_object { format!("; {BY_ADDRESS}") } else { String::new() };
+    format!(
+        "every access of an instruction to memory, those relative to the stack pointer {stack}{}{objects}",
+        cache.unwrap_or_default()
+    )
+}
+
+/// A cache, for people.
+fn in_words(cache: Geometry) -> String {
+    let bytes = (u64::from(cache.sets) * u64::from(cache.ways)) << cache.line_log2;
+    format!("{bytes} bytes, {} ways, lines of {} bytes", cache.ways, 1 << cache.line_log2)
+}
+
 /// Records `command`, every access of it, into the profile that `path` names once its pid is known.
 ///
 /// # Errors
 /// See [`RecordError`]; nothing of the command has run when it is `Launch`, `Create` or `Unobservable`.
-pub fn record(
+fn record(
     command: &[OsString],
     options: RecordOptions,
-    path: impl FnOnce(Option<i32>) -> PathBuf,
+    path: NameProfile<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Outcome, RecordError> {
     check_processor()?;
     signals::survive_limits();
     limits::raise(&NEEDS)?;
     start_threads().map_err(|error| refused(STARTING_THREADS, &error))?;
-    let image = image().map_err(RecordError::Unobservable)?;
-    let exact_options = ExactOptions {
-        machine: &options.session.machine,
-        placement: options.session.placement,
-        policy: options.session.policy,
-        stack: options.session.stack,
-        code: options.session.code,
-        lines: options.session.lines,
-        words: options.session.every_object,
-        cache: options.session.cache,
-        follow: options.session.follow,
-        counting: !options.session.start_paused,
-    };
-    let file = SessionFile::create(&image, &exact_options)?;
-    let mut files = if exact_options.machine.is_virtual { Some(MachineFiles::create(&file)?) } else { None };
-    // Until the end: without it, or if its name does not fit, the recording has a table of its own.
-    let ranks = RankTable::of_this_job(exact_options.machine);
-    if let Some(ranks) = &ranks {
-        let _ = file.set_common(ranks.path());
-    }
-    let descriptor = file.inheritable()?;
-    let mut heap_refused = None;
-    let heap = match Heap::create(exact_options.words) {
-        Ok(heap) => Some(heap),
-        Err(error) => {
-            progress(Progress::Limited(&format!("heap objects will not be told apart: {error}")));
-            heap_refused = Some(error.to_string());
-            None
-        }
-    };
-    let mut extra = heap.as_ref().map(Heap::environment).unwrap_or_default();
-    extra.extend(spin_wait_env(exact_options.machine));
-    let waiting = Waiting::start(command, &extra);
-    // SAFETY: a descriptor that `inheritable` made for the child alone.
-    unsafe { libc::close(descriptor) };
-    let waiting = waiting?;
-    check_observable(waiting.path())?;
-    if let Some(files) = &mut files {
-        files.begin(exact_options.machine, &file)?;
-    }
+    let mut prepared = Prepared::new(&options.session, progress)?;
+    let waiting = prepared.start(command, &options.session.machine)?;
     let writer = Writer::create(&path(Some(waiting.pid())), options.force).map_err(RecordError::Create)?;
     let partial = writer.partial().to_owned();
-    let given_up = |error| {
+    // Until the end: without them, programs see the machine as it is, and ranks are counted anew.
+    let (mut files, _ranks) = (prepared.files.take(), prepared.ranks.take());
+    let released = prepared.release(waiting, writer, &options);
+    let (mut recorder, child) = released.inspect_err(|_| {
         // Nothing ran: there is nothing to keep. What cannot be removed is an empty directory.
         let _ = std::fs::remove_dir_all(&partial);
-        error
-    };
-    let plan = Plan {
-        descriptor,
-        image_offset: exact::IMAGE_OFFSET,
-        image_bytes: image.bytes.len() as u64,
-        image_entry: image.entry,
-        vdso_syscall: file.header().vdso_syscall.load(Relaxed).checked_sub(1),
-        parent: Extent::NONE.0,
-        caller: Extent::NONE.0,
-        or_kill: true,
-    };
-    file.header().command_pid.store(waiting.pid() as u32, Relaxed);
-    inject::seize(waiting.pid()).map_err(|error| given_up(cannot_enter(InjectError::Refused("seize", error))))?;
-    let mut session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
-    if let Some(why) = heap_refused {
-        session.without_heap(why);
-    }
-    lift_limit(&file, waiting.pid()).map_err(given_up)?;
-    signals::catch();
-    let clock = Clock::start(file.header(), session.records_every_object());
-    if let Some(heap) = &heap {
-        heap.use_clock(file.header());
-    }
-    let released = waiting.release_watched(|pid| inject::enter_at_exec(pid, true, &plan));
-    let (child, entered) = released.map_err(|error| given_up(error.into()))?;
-    if let Err(error) = entered {
-        return Err(given_up(cannot_enter(error)));
-    }
-    let (meta, control) = (options.meta.clone(), Control::open(Some(child.pid)));
-    let ending = Ending::new(options.wait_all);
-    let mut recorder = Recorder { file, clock, session, drain: Drain::new(heap), control, meta, ending };
-    recorder.sampler(&child, progress);
+    })?;
+    recorder.watch(&child, progress);
     late_processes::let_load(&recorder.file);
     if let Some(failure) = files.as_mut().and_then(MachineFiles::settle) {
         progress(Progress::Limited(&failure));
@@ -167,6 +150,94 @@ pub fn record(
         let _ = thread::Builder::new().spawn_scoped(scope, move || drop(files));
         recorder.finish(&child, partial, progress)
     })
+}
+
+/// What a recording needs before its command is started.
+struct Prepared {
+    image: Image,
+    file: SessionFile,
+    /// Of a virtual machine.
+    files: Option<MachineFiles>,
+    ranks: Option<RankTable>,
+    /// Of the session file, for the command alone.
+    descriptor: i32,
+    heap: Option<Heap>,
+    /// Why there is none.
+    heap_refused: Option<String>,
+}
+
+impl Prepared {
+    fn new(session: &SessionOptions, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Self, RecordError> {
+        let image = image().map_err(RecordError::Unobservable)?;
+        let file = SessionFile::create(&image, &ExactOptions::of(session))?;
+        let files = if session.machine.is_virtual { Some(MachineFiles::create(&file)?) } else { None };
+        // Without it, or if its name does not fit, the recording has a table of its own.
+        let ranks = RankTable::of_this_job(&session.machine);
+        if let Some(ranks) = &ranks {
+            let _ = file.set_common(ranks.path());
+        }
+        let descriptor = file.inheritable()?;
+        let (heap, heap_refused) = match Heap::create(session.every_object) {
+            Ok(heap) => (Some(heap), None),
+            Err(error) => {
+                progress(Progress::Limited(&format!("heap objects will not be told apart: {error}")));
+                (None, Some(error.to_string()))
+            }
+        };
+        Ok(Prepared { image, file, files, ranks, descriptor, heap, heap_refused })
+    }
+
+    /// Starts the command, which waits before it executes the program.
+    fn start(&mut self, command: &[OsString], machine: &Machine) -> Result<Waiting, RecordError> {
+        let mut extra = self.heap.as_ref().map(Heap::environment).unwrap_or_default();
+        extra.extend(spin_wait_env(machine));
+        let waiting = Waiting::start(command, &extra);
+        // SAFETY: a descriptor that `inheritable` made for the child alone.
+        unsafe { libc::close(self.descriptor) };
+        let waiting = waiting?;
+        check_observable(waiting.path())?;
+        if let Some(files) = &mut self.files {
+            files.begin(machine, &self.file)?;
+        }
+        Ok(waiting)
+    }
+
+    /// Lets the command execute its program, with the agent in it.
+    fn release(
+        self,
+        waiting: Waiting,
+        writer: Writer,
+        options: &RecordOptions,
+    ) -> Result<(Recorder, Child), RecordError> {
+        let Prepared { image, file, descriptor, heap, heap_refused, .. } = self;
+        let plan = Plan {
+            descriptor,
+            image_offset: exact::IMAGE_OFFSET,
+            image_bytes: image.bytes.len() as u64,
+            image_entry: image.entry,
+            vdso_syscall: file.header().vdso_syscall.load(Relaxed).checked_sub(1),
+            parent: Extent::NONE.0,
+            caller: Extent::NONE.0,
+            or_kill: true,
+        };
+        file.header().command_pid.store(waiting.pid() as u32, Relaxed);
+        inject::seize(waiting.pid()).map_err(|error| cannot_enter(InjectError::Refused("seize", error)))?;
+        let mut session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
+        if let Some(why) = heap_refused {
+            session.without_heap(why);
+        }
+        lift_limit(&file, waiting.pid())?;
+        signals::catch();
+        let clock = Clock::start(file.header(), session.records_every_object());
+        if let Some(heap) = &heap {
+            heap.use_clock(file.header());
+        }
+        let (child, entered) = waiting.release_watched(|pid| inject::enter_at_exec(pid, true, &plan))?;
+        entered.map_err(cannot_enter)?;
+        let (meta, control) = (options.meta.clone(), Control::open(Some(child.pid)));
+        let ending = Ending::new(options.wait_all);
+        Ok((Recorder { file, clock, session, drain: Drain::new(heap), control, meta, ending }, child))
+    }
 }
 
 fn cannot_enter(error: InjectError) -> RecordError {
@@ -184,7 +255,7 @@ fn cannot_enter(error: InjectError) -> RecordError {
 ///
 /// # Errors
 /// What it has too many of.
-pub fn check_machine(machine: &Machine) -> Result<(), String> {
+fn check_machine(machine: &Machine) -> Result<(), String> {
     let (most_nodes, most_cpus) = (exact::MOST_NODES, exact::MOST_CPUS);
     let last = |numbers: Option<u32>| numbers.map_or(0, |last| last as usize + 1);
     let nodes = last(machine.nodes.last().map(|node| node.id.0.into()));
@@ -278,40 +349,6 @@ fn check_data(pid: i32) -> Result<(), RecordError> {
     )))
 }
 
-/// What something took the last two times. One time is no rule: the first poll reads what all later ones know, and on a
-/// busy host any may have been waiting for a processor. To stay away for a multiple of that would miss pages that come
-/// and go.
-#[derive(Clone, Copy, Default)]
-struct Cost([Duration; 2]);
-
-impl Cost {
-    fn add(&mut self, took: Duration) {
-        self.0 = [self.0[1], took];
-    }
-
-    fn usual(self) -> Duration {
-        self.0[0].min(self.0[1])
-    }
-}
-
-/// Polls because a phase has begun or ended. The first ones come at once, as most programs have few phases; later ones
-/// when polling is cheap.
-#[derive(Default)]
-struct Marks(u32);
-
-impl Marks {
-    const AT_ONCE: u32 = 200;
-
-    /// A poll may cost one part in so many of the time.
-    fn share(&self) -> u32 {
-        if self.0 < Self::AT_ONCE { 1 } else { POLL_SHARE }
-    }
-
-    fn polled(&mut self, for_a_mark: bool) {
-        self.0 = self.0.saturating_add(for_a_mark.into());
-    }
-}
-
 struct Recorder {
     file: SessionFile,
     clock: Option<Clock>,
@@ -324,75 +361,60 @@ struct Recorder {
 
 impl Recorder {
     /// Polls until the command has ended, or all that it has left.
-    fn sampler(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) {
-        let began = Instant::now();
-        let (mut last_poll, mut last_sampling) = (began, began);
+    fn watch(&mut self, child: &Child, progress: &mut dyn FnMut(Progress<'_>)) {
+        let mut pace = Pace::begin();
         let mut checkpoints = Checkpoints::begin();
-        let mut last_reread = Instant::now();
-        let (mut sampling_cost, mut poll_cost) = (Cost::default(), Cost::default());
-        let (mut mark_waits, mut marks) = (false, Marks::default());
         let mut announced = FIRST_ANNOUNCEMENT;
         loop {
             let nobody_runs = self.follow(child, progress);
             if self.ending.is_here() {
                 return;
             }
+            let nap = NAP.mul_f64(self.drain.sampler().around_one());
             let header = self.file.header();
-            let nap = NAP.mul_f64(self.drain.around_one());
             futex::sleep_on(&header.requests, header.answered.load(Relaxed), nap);
-            // A phase begins or ends: what was counted before belongs to the time before.
-            mark_waits |= self.asked(child.pid);
-            let mark_is_due = mark_waits && last_poll.elapsed() > poll_cost.usual() * marks.share();
-            if last_sampling.elapsed() >= (began.elapsed() / WATCHES).max(sampling_cost.usual() * SAMPLING_SHARE) {
-                let begun = Instant::now();
-                self.drain.sampler(&self.file);
-                sampling_cost.add(begun.elapsed());
-                last_sampling = Instant::now();
-            }
-            let (slowest, poll_share) = match self.session.records_every_object() {
-                true => (FASTEST_POLL_FOR_BLOCKS, POLL_SHARE_OF_BLOCKS),
-                false if self.drain.divides_much() => (FASTEST_POLL_TO_DIVIDE, POLL_SHARE),
-                false => (FASTEST_POLL, POLL_SHARE),
+            pace.marked(self.asked(child.pid));
+            pace.sample(|| self.drain.draw(&self.file));
+            let kind = match self.session.records_every_object() {
+                true => Kind::EveryBlock,
+                false if self.drain.sampler().is_much_shared() => Kind::Dividing,
+                false => Kind::Usual,
             };
-            let fastest = (began.elapsed() / 4).clamp(FIRST_POLL, slowest);
-            if nobody_runs || mark_is_due || last_poll.elapsed() > fastest.max(poll_cost.usual() * poll_share) {
-                marks.polled(mark_is_due);
-                mark_waits = false;
-                let begun = Instant::now();
-                if let Some(clock) = &self.clock
-                    && !self.session.records_every_object()
-                {
-                    clock.set(self.file.header());
-                    if let Some(heap) = self.drain.heap() {
-                        heap.use_clock(self.file.header());
-                    }
-                }
-                if let Err(error) = self.drain.poll(&self.file, &mut self.session) {
-                    progress(Progress::Limited(&format!(
-                        "the counters could not be read ({error}); they will be again"
-                    )));
-                }
-                progress(Progress::Seen(self.session.tally.counted));
-                poll_cost.add(begun.elapsed());
-                last_poll = Instant::now();
-            }
-            if last_reread.elapsed() > REREAD {
-                self.drain.reread_homes(&self.file, &mut self.session);
-                last_reread = Instant::now();
-            }
+            pace.poll(kind, nobody_runs, || self.poll(progress));
+            pace.reread(|| self.drain.reread_homes(&self.file, &mut self.session));
             if checkpoints.are_due() {
                 let begun = Instant::now();
-                self.drain.note(&self.file, &mut self.meta);
-                self.drain.divide(&mut self.session);
-                if let Err(error) = self.session.checkpoint(&mut self.meta) {
-                    progress(Progress::WriteFailed(&error));
-                }
+                self.checkpoint(progress);
                 checkpoints.done(begun);
             }
             if self.session.bytes_written() >= announced {
                 progress(Progress::Grown(self.session.bytes_written()));
                 announced *= 2;
             }
+        }
+    }
+
+    fn poll(&mut self, progress: &mut dyn FnMut(Progress<'_>)) {
+        if let Some(clock) = &self.clock
+            && !self.session.records_every_object()
+        {
+            clock.set(self.file.header());
+            if let Some(heap) = self.drain.heap() {
+                heap.use_clock(self.file.header());
+            }
+        }
+        if let Err(error) = self.drain.poll(&self.file, &mut self.session) {
+            progress(Progress::Limited(&format!("the counters could not be read ({error}); they will be again")));
+        }
+        progress(Progress::Seen(self.session.tally.counted));
+    }
+
+    /// Makes what was counted so far readable on disk.
+    fn checkpoint(&mut self, progress: &mut dyn FnMut(Progress<'_>)) {
+        self.drain.notes().add_to(&self.file, &mut self.meta);
+        self.drain.divide(&mut self.session);
+        if let Err(error) = self.session.checkpoint(&mut self.meta) {
+            progress(Progress::WriteFailed(&error));
         }
     }
 
@@ -473,17 +495,17 @@ impl Recorder {
         let end = status.map_or_else(|| "unknown".to_owned(), describe);
         self.drain.first_ended(&self.file, &mut self.session, child.pid, end.clone())?;
         self.meta.exit_status = end;
-        self.drain.note(&self.file, &mut self.meta);
+        self.drain.notes().add_to(&self.file, &mut self.meta);
         if let Some(heap) = self.drain.heap() {
             heap.note(&mut self.meta);
         }
         for what in &self.meta.unobserved {
             progress(Progress::Limited(&format!("not observed: {what}")));
         }
-        for what in self.drain.refused() {
+        for what in self.drain.notes().refused() {
             progress(Progress::Limited(&format!("refused, as memory of numalens is there: {what}")));
         }
-        self.meta.notes.extend(self.drain.failures());
+        self.meta.notes.extend(self.drain.notes().failures());
         self.meta.notes.extend(self.ending.note(ending::running(&self.session.live_pids())));
         let finished = self.session.finish(&mut self.meta, |code| progress(Progress::Ended(code)));
         signals::release();

@@ -3,8 +3,9 @@
 use super::image::Image;
 use super::stale_files::Owner;
 use crate::refused::refused;
+use crate::session::SessionOptions;
 use memmap2::{MmapOptions, MmapRaw};
-use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, SessionHeader, Slots};
+use numalens_event::exact::{self, DirectoryEntry, Extent, Placement, ProcessHeader, SessionHeader, Slots, end};
 use numalens_topology::{CpuSet, Machine, PagePolicy, ThreadPlacement};
 use std::fs::File;
 use std::io;
@@ -35,6 +36,24 @@ pub struct ExactOptions<'a> {
     pub follow: bool,
     /// Count from the beginning.
     pub counting: bool,
+}
+
+impl<'a> ExactOptions<'a> {
+    /// What a recording is to be, as far as the agents have to know.
+    pub fn of(session: &'a SessionOptions) -> Self {
+        ExactOptions {
+            machine: &session.machine,
+            placement: session.placement,
+            policy: session.policy,
+            stack: session.stack,
+            code: session.code,
+            lines: session.lines,
+            words: session.every_object,
+            cache: session.cache,
+            follow: session.follow,
+            counting: !session.start_paused,
+        }
+    }
 }
 
 /// The session file, its header and its directory mapped.
@@ -77,6 +96,11 @@ impl Shared {
         &self.words(0, 1)[0]
     }
 
+    /// The header of a process, which the piece begins with.
+    pub fn process(&self) -> &ProcessHeader {
+        &self.words(0, 1)[0]
+    }
+
     /// Bytes mapped.
     pub fn len(&self) -> usize {
         self.map.len()
@@ -102,7 +126,7 @@ of_atomics!(
     SessionHeader,
     DirectoryEntry,
     Placement,
-    exact::ProcessHeader,
+    ProcessHeader,
     exact::SiteRecord,
     exact::LastPageRecord,
     exact::DirectHeader,
@@ -269,7 +293,7 @@ impl SessionFile {
         Owner::of(&self.file)
     }
 
-    /// Tells the agents where the table is of pages that other recordings share.
+    /// Publishes to the agents where the table is of pages that other recordings share.
     ///
     /// # Errors
     /// Its name is too long.
@@ -302,6 +326,21 @@ impl SessionFile {
     pub fn last_count_of(&self, extent: Extent) -> Option<u64> {
         let left = self.entry(extent)?.left_ns.load(Acquire);
         Some(left).filter(|&left| left != 0).or_else(|| self.end_of(extent))
+    }
+
+    /// Whether a process's program was replaced by another.
+    pub fn has_execed(&self, extent: Extent) -> bool {
+        self.entry(extent).is_some_and(|entry| entry.end.load(Acquire) & 0xff == end::EXEC)
+    }
+
+    /// How far to read what is said of a process until `until`: when it has called exec, what comes later is of the
+    /// next program in it, whose beginning may not have been read yet. To be asked after all has been read that is to
+    /// be sorted by it.
+    pub fn of_its_program(&self, extent: Extent, until: u64) -> u64 {
+        if !self.has_execed(extent) {
+            return until;
+        }
+        self.end_of(extent).map_or(until, |end| end.min(until))
     }
 
     /// The entry of an extent that has been given.
@@ -385,7 +424,7 @@ impl SessionFile {
     }
 }
 
-/// Tells the agents where the virtual machine's files are.
+/// Publishes to the agents where the virtual machine's files are.
 ///
 /// # Errors
 /// The path is too long.

@@ -4,8 +4,8 @@
 //! Both take their times from one clock, so what happened at one address is reported in the order in which it happened.
 //! An event waits until all that the agents have said before it has been read, and until its thread is known.
 
-use crate::sample::heap::{Bell, HeapChannel, HeapOptions};
-use crate::sample::session::{HeapNote, HeapNotes};
+use crate::heap_channel::{Bell, HeapChannel, HeapOptions};
+use crate::session::{HeapNote, HeapNotes};
 use numalens_event::exact::SessionHeader;
 use numalens_event::layout::Shape;
 use numalens_profile::Meta;

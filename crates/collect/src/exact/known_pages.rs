@@ -1,7 +1,7 @@
 //! Incarnations of pages by their numbers, in the order of these: of those that have long gone nothing is kept.
 
 use super::release_memory::GROUP;
-use crate::sample::session::{Owner, Session, TouchId};
+use crate::session::{Owner, Session, TouchId};
 use numalens_profile::ids::{ObjectId, Page};
 use std::cell::Cell;
 use std::ops::{Index, IndexMut, Range};

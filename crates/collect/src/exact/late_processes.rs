@@ -17,7 +17,7 @@ const AT_LEAST: Duration = Duration::from_millis(30);
 const AT_MOST: Duration = Duration::from_millis(500);
 const NAP: Duration = Duration::from_millis(2);
 
-/// Waits until processes that go on have loaded what they were told to.
+/// Waits until processes that go on have loaded what they were given.
 pub fn let_load(file: &SessionFile) {
     let began = Instant::now();
     while began.elapsed() < AT_MOST {

@@ -5,10 +5,10 @@
 //! they are many, and no view asks when a line was accessed. Lines that one thread alone has accessed are reported
 //! together, page by page. So are others, once there are very many rows.
 
-use super::drain::Drain;
+use super::directory::Directory;
 use super::file::SessionFile;
 use super::release_memory::discard_lines;
-use crate::sample::session::Session;
+use crate::session::Session;
 use numalens_event::exact::{self, Extent, LINES_OF_PAGE, LineCounts};
 use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_profile::tables::{CacheLine, LineCommunication};
@@ -56,27 +56,35 @@ impl Counts {
 /// The lines of some pages, by the page's number and the line's: who accessed them.
 type Lines = BTreeMap<(u32, u32), Vec<(ThreadId, Counts)>>;
 
-impl Drain {
+/// Rows of cache lines.
+#[derive(Default)]
+pub struct LineReports {
+    /// How many so far.
+    rows: u64,
+}
+
+impl LineReports {
     /// Reports the cache lines of pages of a process, by their numbers, and gives their counters back. Nobody counts
     /// there any more.
     ///
     /// # Errors
     /// The session file cannot be read.
-    pub(super) fn report_lines(
+    pub fn report(
         &mut self,
         file: &SessionFile,
         session: &mut Session,
+        directory: &Directory,
         of: Extent,
         pages: Range<u32>,
     ) -> io::Result<()> {
-        let threads = self.threads_of(of);
         let pages = pages.start..pages.end.min(exact::MOST_LINE_PAGES);
         if pages.is_empty() {
             return Ok(());
         }
         // All at once: to find the end of what was written, the kernel walks over it.
+        let threads = directory.threads_of(of);
         let written: Vec<(Extent, ThreadId, Vec<Range<u64>>)> =
-            threads.iter().map(|&(extent, thread)| (extent, thread, written(file, extent, &pages))).collect();
+            threads.map(|(extent, thread)| (extent, thread.id, written(file, extent, &pages))).collect();
         let chunk = |at: u64| ((at - exact::thread::LINES) / PAGE_BYTES) as u32 / CHUNK;
         let parts = written.iter().flat_map(|(.., parts)| parts);
         let chunks: BTreeSet<u32> = parts.flat_map(|part| chunk(part.start)..=chunk(part.end - 1)).collect();
@@ -86,32 +94,33 @@ impl Drain {
             for (extent, thread, parts) in &written {
                 read(file, *extent, *thread, &within(parts, &part), &mut lines)?;
             }
-            self.report(session, of, lines);
+            self.add(session, directory, of, lines);
         }
-        for &(extent, _) in &threads {
-            discard_lines(file, extent, &pages);
+        for (extent, ..) in &written {
+            discard_lines(file, *extent, &pages);
         }
         Ok(())
     }
 
-    fn report(&mut self, session: &mut Session, of: Extent, lines: Lines) {
-        let Some(process) = self.processes.get(&of) else { return };
+    fn add(&mut self, session: &mut Session, directory: &Directory, of: Extent, lines: Lines) {
+        let Some(process) = directory.process(of) else { return };
         let mut rows: Vec<CacheLine> = Vec::new();
         let mut together: BTreeMap<(u32, ThreadId), (u32, Counts)> = BTreeMap::new();
         let mut merged = false;
         let now = session.now_ns();
         for ((number, line), users) in lines {
-            let reported = self.lines_reported + rows.len() as u64;
+            let reported = self.rows + rows.len() as u64;
             let contended: u64 = users.iter().map(|(_, counts)| counts.contended()).sum();
             let by_itself = users.len() > 1
                 && (reported < MANY_ROWS || reported < MOST_ROWS && contended >= OFTEN * users.len() as u64);
             merged |= users.len() > 1 && !by_itself;
-            let page = self.known_page(process, number).map(|known| known.page);
+            let page = directory.known_page(process, number).map(|known| known.page);
             for (thread, counts) in users {
                 match page {
                     Some(page) if by_itself => {
                         let first = page.address() + u64::from(line) * exact::LINE_BYTES + counts.first_word();
-                        let object = if reported < NAMED { session.holder_of(process.pid, first, now) } else { None };
+                        let object =
+                            if reported < NAMED { session.holder_of(process.identity.pid, first, now) } else { None };
                         let row = row(process.id, thread, page.0, (Some(line), 1), &counts);
                         rows.push(CacheLine { object, ..row });
                     }
@@ -125,10 +134,10 @@ impl Drain {
         }
         for ((number, thread), (lines, counts)) in together {
             // One that was killed while it was being filled has no address.
-            let page = self.known_page(process, number).map_or(0, |known| known.page.0);
+            let page = directory.known_page(process, number).map_or(0, |known| known.page.0);
             rows.push(row(process.id, thread, page, (None, lines), &counts));
         }
-        self.lines_reported += rows.len() as u64;
+        self.rows += rows.len() as u64;
         if merged {
             session.coarsened("cache_lines: lines that several threads accessed were told together, page by page, as there were very many");
         }
@@ -139,17 +148,23 @@ impl Drain {
     ///
     /// # Errors
     /// The session file cannot be read.
-    pub(super) fn report_communication(&self, file: &SessionFile, session: &mut Session, of: Extent) -> io::Result<()> {
-        let Some(process) = self.processes.get(&of) else { return Ok(()) };
+    pub fn report_communication(
+        &self,
+        file: &SessionFile,
+        session: &mut Session,
+        directory: &Directory,
+        of: Extent,
+    ) -> io::Result<()> {
+        let Some(process) = directory.process(of) else { return Ok(()) };
         let mut pairs: BTreeMap<(ThreadId, ThreadId), u64> = BTreeMap::new();
-        let by_index = self.thread_indices(of);
-        for (extent, thread) in self.threads_of(of) {
+        let by_index = directory.thread_indices(of);
+        for (extent, thread) in directory.threads_of(of) {
             let (from, bytes) = (exact::thread::COMMUNICATION, exact::thread::COMMUNICATION_BYTES);
             for part in file.written(extent, from, bytes) {
                 let words = file.read(extent, &part)?;
                 for (index, count) in ((part.start - from) / 8..).zip(words).filter(|&(_, count)| count != 0) {
                     if let Some(&other) = by_index.get(&(index as u32)) {
-                        *pairs.entry((thread, other)).or_default() += count;
+                        *pairs.entry((thread.id, other)).or_default() += count;
                     }
                 }
             }

@@ -9,7 +9,7 @@
 use super::file::{SessionFile, Shared, set_files};
 use super::stale_files::{self, Folder, MEMORY, Owner};
 use crate::futex;
-use crate::sample::engine::RecordError;
+use crate::launch::RecordError;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, umask};
 use numalens_event::exact::machine_files::{MISSING, THERE};
@@ -34,7 +34,7 @@ fn places() -> [PathBuf; 2] {
 }
 
 impl MachineFiles {
-    /// Makes the folder, and tells the agents of it.
+    /// Makes the folder, and publishes it to the agents.
     ///
     /// # Errors
     /// There is no place for it.
@@ -115,7 +115,8 @@ fn make(place: &Path, owner: &Owner) -> io::Result<Folder> {
     Ok(folder)
 }
 
-/// Writes them to `folder`, or, as that may be full, elsewhere: returns where else, after it has told the agents.
+/// Writes them to `folder`, or, as that may be full, elsewhere: returns where else, after it has published that to the
+/// agents.
 fn write_somewhere(machine: &Machine, folder: &Path, owner: &Owner, header: &Shared) -> io::Result<Option<Folder>> {
     let Err(error) = machine.write_files(folder, Path::new("/")) else { return Ok(None) };
     let [memory, other] = places();

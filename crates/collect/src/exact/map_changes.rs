@@ -10,8 +10,7 @@
 //!            as before           in a.so, there            not there, then in b.so
 //! ```
 
-use super::drain::Process;
-use crate::sample::session::Session;
+use crate::session::Session;
 use numalens_event::exact::log;
 use numalens_profile::ids::Page;
 use std::ops::Range;
@@ -46,7 +45,7 @@ enum What {
 }
 
 impl MapChange {
-    /// As a record of a log tells it, whose text is taken from a word on by `text`; `None`: the record is about
+    /// As a record of a log reports it, whose text is taken from a word on by `text`; `None`: the record is about
     /// something else, or about no memory.
     pub fn read(what: u32, time: u64, words: &[u64], text: impl Fn(usize) -> String) -> Option<Self> {
         if let (log::THREAD_POINTER, &[base, ..]) = (what, words) {
@@ -69,13 +68,12 @@ impl MapChange {
         (!range.is_empty()).then_some(MapChange { time, sites, what })
     }
 
-    /// How many sites had been given before the change that a record tells, if it tells one.
+    /// How many sites had been given before the change that a record reports, if it reports one.
     pub fn sites_in(what: u32, words: &[AtomicU64]) -> Option<u32> {
         Some(words.get(sites_at(what)?)?.load(Relaxed) as u32)
     }
 
-    /// Takes it in. Sites that were given before are known.
-    /// Returns pages that may be another's now.
+    /// Takes it in. Sites that were given before are known. Returns pages that may be another's now.
     pub fn apply(&self, session: &mut Session, pid: i32) -> Range<Page> {
         match &self.what {
             What::Mapped { range, offset, prot, shared, segment, name } => {
@@ -96,19 +94,5 @@ fn sites_at(what: u32) -> Option<usize> {
         log::UNMAPPED => Some(2),
         log::REMAPPED => Some(3),
         _ => None,
-    }
-}
-
-impl Process {
-    /// Whether a site of its own is reported that has not been read yet.
-    pub(super) fn will_know(&self, site: u32) -> bool {
-        (self.inherited_sites..self.sites_given).contains(&site)
-    }
-
-    /// Until which number its sites lie where its memory is mapped now, when `next` is what changes next, before what
-    /// is left.
-    pub(super) fn sites_before(&self, next: &[MapChange]) -> u32 {
-        let next = next.iter().chain(&self.map_changes).find_map(|change| change.sites);
-        next.map_or(self.sites_given, |sites| sites.min(self.sites_given))
     }
 }

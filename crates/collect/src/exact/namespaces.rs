@@ -15,7 +15,9 @@ const NOBODY: i32 = 1 << 30;
 pub struct Identity {
     /// 0x4000_0000 and more: it has gone before it could be found.
     pub pid: i32,
-    /// It is in another namespace.
+    /// Its number in its own namespace.
+    pub said: i32,
+    /// That is another one than ours.
     pub is_inner: bool,
 }
 
@@ -23,7 +25,7 @@ pub struct Identity {
 pub fn identify(said: i32, parent: Option<Identity>, is_taken: impl Fn(i32) -> bool) -> Identity {
     let is_inner = said == 1 || parent.is_some_and(|parent| parent.is_inner || leads_elsewhere(parent.pid));
     if !is_inner {
-        return Identity { pid: said, is_inner };
+        return Identity { pid: said, said, is_inner };
     }
     let is_it = |pid: &i32| !is_taken(*pid) && inner_number(*pid) == Some(said);
     let of_parent = parent.into_iter().flat_map(|parent| children(parent.pid)).find(is_it);
@@ -33,7 +35,7 @@ pub fn identify(said: i32, parent: Option<Identity>, is_taken: impl Fn(i32) -> b
         numbers("/proc".into()).find(|pid| is_it(pid) && (wanted.is_none() || namespace(*pid, "pid") == wanted))
     });
     let nobody = || (NOBODY + said..).find(|pid| !is_taken(*pid)).unwrap_or(NOBODY);
-    Identity { pid: found.unwrap_or_else(nobody), is_inner }
+    Identity { pid: found.unwrap_or_else(nobody), said, is_inner }
 }
 
 /// The children of a process are in another namespace than ours.
@@ -71,14 +73,15 @@ mod tests {
 
     #[test]
     fn who_is_in_our_namespace_is_who_it_says() {
-        let parent = Identity { pid: std::process::id() as i32, is_inner: false };
-        assert_eq!(identify(4711, None, |_| false), Identity { pid: 4711, is_inner: false });
-        assert_eq!(identify(4711, Some(parent), |_| false), Identity { pid: 4711, is_inner: false });
+        let pid = std::process::id() as i32;
+        let parent = Identity { pid, said: pid, is_inner: false };
+        assert_eq!(identify(4711, None, |_| false), Identity { pid: 4711, said: 4711, is_inner: false });
+        assert_eq!(identify(4711, Some(parent), |_| false), Identity { pid: 4711, said: 4711, is_inner: false });
     }
 
     #[test]
     fn who_has_gone_is_nobody_else() {
-        let parent = Identity { pid: NOBODY, is_inner: true };
+        let parent = Identity { pid: NOBODY, said: 7, is_inner: true };
         let gone = identify(i32::from(i16::MAX), Some(parent), |_| false);
         assert!(gone.is_inner && gone.pid >= NOBODY, "{gone:?}");
         let other = identify(i32::from(i16::MAX), Some(parent), |pid| pid == gone.pid);

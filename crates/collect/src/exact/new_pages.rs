@@ -1,7 +1,8 @@
 //! How far a process's new page records can be read.
 //!
-//! A thread takes a number for a page, writes down what the page is, and says last that it has. Another one takes the next number meanwhile, and may be done first:
-//! on a busy host the processor may be taken from any of them for milliseconds.
+//! A thread takes a number for a page, writes down what the page is, and says last that it has. Another one takes the
+//! next number meanwhile, and may be done first: on a busy host the processor may be taken from any of them for
+//! milliseconds.
 //!
 //! ```text
 //!   number     7       8                9       10
@@ -9,8 +10,9 @@
 //!              read    still written    wait    wait
 //!                      ^ 104
 //! ```
-//! Pages are known by their places, so all records behind one that cannot be read yet wait for it, and so does whatever happened after the earliest of
-//! these began: whose block such a page is, is asked when its record is read, and must not be over by then. Here 7 is read, and events until 102.
+//! Pages are known by their places, so all records behind one that cannot be read yet wait for it, and so does whatever
+//! happened after the earliest of these began: whose block such a page is, is asked when its record is read, and must
+//! not be over by then. Here 7 is read, and events until 102.
 
 use numalens_event::exact::{Extent, PageRecord, touch};
 use std::sync::atomic::Ordering::{Acquire, Relaxed};

@@ -1,10 +1,11 @@
 //! Accesses that placed pages of a real machine: counted before anybody knew where the pages would be.
 //!
-//! The agent counts them for [`exact::PENDING_HOME`], by thread and site, and the records of pages tell one by one what
-//! they stand for. Here the two meet: each such access is reported with the home that its page turned out to have.
+//! The agent counts them for [`numalens_event::exact::PENDING_HOME`], by thread and site, and the records of pages tell
+//! one by one what they stand for. Here the two meet: each such access is reported with the home that its page turned
+//! out to have.
 
-use super::pages::meaning;
-use numalens_event::exact::{self, Extent, PageRecord, ProcessHeader};
+use super::page_class::{class_in, meaning};
+use numalens_event::exact::{Extent, PageRecord, ProcessHeader};
 use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -77,7 +78,7 @@ impl PendingHomes {
         self.waiting.retain_mut(|one| {
             let Some(record) = record(one.number) else { return !last };
             let page = Page(record.page.load(Relaxed));
-            let (expected, pinned) = meaning(header, record.class.load(Relaxed)).unwrap_or((None, false));
+            let (expected, pinned) = class_in(header, &record.class);
             let by_agent = meaning(header, record.first_class.load(Acquire));
             let gone = record.end_ns.load(Relaxed) != 0;
             let by_kernel = if gone { None } else { home(page) };
@@ -104,9 +105,4 @@ impl PendingHomes {
     pub fn of(&self, thread: Extent, site: u32) -> &[Placed] {
         self.resolved.get(&(thread, site)).map_or(&[], Vec::as_slice)
     }
-}
-
-/// Whether a class is the pending one.
-pub fn is_pending(header: &ProcessHeader, class: u32) -> bool {
-    header.classes.get(class as usize).is_some_and(|word| word.load(Relaxed) == exact::PENDING_HOME)
 }

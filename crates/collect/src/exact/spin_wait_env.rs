@@ -1,5 +1,5 @@
-//! What programs are told where a virtual machine has more CPUs than there are: to sleep, or to let others run, while
-//! they wait.
+//! What programs find in their environment where a virtual machine has more CPUs than there are: to sleep, or to let
+//! others run, while they wait.
 //!
 //! Runtimes do so themselves when they know that there are more threads or processes than CPUs. Else they spin, waiting
 //! for some that cannot run meanwhile, and the profile would be full of that.
@@ -47,9 +47,9 @@ mod tests {
 
     #[test]
     fn what_the_user_has_said_stays() {
-        let told = |set: &'static str| unsaid(move |name| name == set).map(|(name, _)| name).collect::<Vec<_>>();
-        assert_eq!(told(""), ["OMP_WAIT_POLICY", "OMPI_MCA_mpi_yield_when_idle"]);
-        assert_eq!(told("GOMP_SPINCOUNT"), ["OMPI_MCA_mpi_yield_when_idle"]);
-        assert_eq!(told("OMPI_MCA_mpi_yield_when_idle"), ["OMP_WAIT_POLICY"]);
+        let added = |set: &'static str| unsaid(move |name| name == set).map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(added(""), ["OMP_WAIT_POLICY", "OMPI_MCA_mpi_yield_when_idle"]);
+        assert_eq!(added("GOMP_SPINCOUNT"), ["OMPI_MCA_mpi_yield_when_idle"]);
+        assert_eq!(added("OMPI_MCA_mpi_yield_when_idle"), ["OMP_WAIT_POLICY"]);
     }
 }

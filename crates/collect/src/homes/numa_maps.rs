@@ -145,7 +145,8 @@ pub fn thread_policy(pid: i32, tid: i32) -> io::Result<String> {
     }
 }
 
-/// Whether the kernel moves pages to where they are used (`kernel.numa_balancing`). It finds out who uses them by faults.
+/// Whether the kernel moves pages to where they are used (`kernel.numa_balancing`). It finds out who uses them by
+/// faults.
 pub fn kernel_balances() -> bool {
     std::fs::read_to_string("/proc/sys/kernel/numa_balancing").is_ok_and(|mode| mode.trim() != "0")
 }

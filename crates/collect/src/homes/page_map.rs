@@ -1,9 +1,10 @@
 //! Which pages of a process are there, as runs of equal pages.
 //!
 //! Linux 6.7 answers with an ioctl on /proc/PID/pagemap (PAGEMAP_SCAN) that returns runs and skips holes: measured as
-//! fast as reading pagemap's eight bytes a page on memory that is all there, 40 times faster on memory of which 1 page in
-//! 16,384 is, and it tells huge and zero pages. Older kernels give the eight bytes, whose flags anybody who may trace the
-//! process can read; whether a page is huge comes from its frame there (/proc/kpageflags, for root only) or from smaps.
+//! fast as reading pagemap's eight bytes a page on memory that is all there, 40 times faster on memory of which 1 page
+//! in 16,384 is, and it tells huge and zero pages. Older kernels give the eight bytes, whose flags anybody who may
+//! trace the process can read; whether a page is huge comes from its frame there (/proc/kpageflags, for root only) or
+//! from smaps.
 
 use std::fs::File;
 use std::io;
@@ -34,8 +35,9 @@ pub struct PageRun {
 /// The pages of process `pid` in `start..end` (addresses, widened to whole pages) that are present or swapped, as runs
 /// by address; pages that are neither are left out.
 ///
-/// Before Linux 6.7 `zero` is always false ([`super::query_homes`] then tells zero pages apart), and for other users than
-/// root `huge` is set for aligned, wholly present 2 MiB pieces of a mapping exactly when smaps says that all of these are huge.
+/// Before Linux 6.7 `zero` is always false ([`super::query_homes`] then tells zero pages apart), and for other users
+/// than root `huge` is set for aligned, wholly present 2 MiB pieces of a mapping exactly when smaps says that all of
+/// these are huge.
 ///
 /// # Errors
 /// NotFound, ESRCH: the process is gone. PermissionDenied: it may not be traced by this user.

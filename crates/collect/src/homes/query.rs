@@ -42,7 +42,8 @@ pub enum PageHome {
 /// before is gone.
 ///
 /// # Errors
-/// ESRCH: the process is gone, or a zombie. EPERM: it belongs to another user, or may not be traced. `out` then holds the answers obtained so far.
+/// ESRCH: the process is gone, or a zombie. EPERM: it belongs to another user, or may not be traced. `out` then holds
+/// the answers obtained so far.
 pub fn query_homes(pid: i32, pages: &[Page], out: &mut Vec<PageHome>) -> io::Result<()> {
     out.clear();
     out.reserve(pages.len());

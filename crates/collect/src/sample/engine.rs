@@ -1,108 +1,28 @@
 //! The sample engine's loop: start or find the target, watch it, take in what comes, write it down.
 
-use super::hardware;
-use super::heap::{HeapChannel, HeapOptions};
-use super::launch::{Child, LaunchError, Waiting};
-use super::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
-use super::session::{HeapNotes, Output, OutputError, SeenCode, Session, SessionOptions, command_line};
-use super::signals;
 use crate::checkpoints::Checkpoints;
 use crate::control::{Command, Control, control_answer};
 use crate::ending::{self, Ending};
-use crate::limits::{self, Limit, Need, TooLow};
+use crate::engine::{Engine, NameProfile};
+use crate::hardware;
+use crate::heap_channel::{HeapChannel, HeapOptions};
+use crate::launch::{Child, Demands, Outcome, Progress, RecordError, RecordOptions, STARTING_THREADS, Target, Waiting};
+use crate::launch::{describe, signals};
+use crate::limits::{self, Limit, Need};
+use crate::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
 use crate::refused::refused;
-use numalens_profile::{Meta, Profile, Writer, start_threads};
-use std::ffi::OsString;
+use crate::session::{HeapNotes, Output, Session, SessionOptions, command_line};
+use numalens_profile::{Meta, Writer, start_threads};
+use numalens_topology::Machine;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-/// What to record.
-#[derive(Clone, Debug)]
-pub enum Target {
-    /// A command, from its first instruction on.
-    Launch(Vec<OsString>),
-    /// A running process.
-    Pid(i32),
-    /// All that runs on this machine.
-    All,
-}
-
-/// How to record.
-#[derive(Clone, Debug)]
-pub struct RecordOptions {
-    pub session: SessionOptions,
-    /// Samples per second and CPU.
-    pub frequency: u64,
-    /// Stop after so long.
-    pub duration: Option<Duration>,
-    /// Go on until the processes have ended that a launched command leaves.
-    pub wait_all: bool,
-    /// Replace an existing profile.
-    pub force: bool,
-    /// What is known about the recording beforehand.
-    pub meta: Meta,
-}
-
-/// What became of a recording.
-#[derive(Debug)]
-pub struct Outcome {
-    /// The profile.
-    pub profile: PathBuf,
-    /// How the launched command ended.
-    pub status: Option<ExitStatus>,
-}
-
-/// Why a recording failed.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordError {
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// The exact engine cannot watch the command; it has not run.
-    #[error("the command cannot be observed: {0}. It was not run; `--engine sample` may do")]
-    Unobservable(String),
-    #[error("process {0} does not exist")]
-    NoProcess(i32),
-    /// Nothing has run.
-    #[error("{0}")]
-    Limit(TooLow),
-    #[error("{0}")]
-    System(#[from] io::Error),
-    /// The target ran, but its profile could not be finished; what a checkpoint wrote is at `partial`.
-    #[error("the profile could not be written: {error}. {}", what_is_left(partial, *status))]
-    Output { error: OutputError, partial: PathBuf, status: Option<ExitStatus> },
-    #[error(transparent)]
-    Create(OutputError),
-}
-
-impl From<TooLow> for RecordError {
-    fn from(limit: TooLow) -> Self {
-        RecordError::Limit(limit)
-    }
-}
-
-/// What the caller may want to tell its user while a recording runs.
-#[derive(Debug)]
-pub enum Progress<'a> {
-    /// The profile has grown to so many bytes.
-    Grown(u64),
-    /// So many samples, or accesses where every one is counted, have been seen since the start.
-    Seen(u64),
-    /// A checkpoint could not be written; it will be tried again.
-    WriteFailed(&'a OutputError),
-    /// Something that limits what will be seen.
-    Limited(&'a str),
-    /// All has been seen, and the profile is about to be written: its code can be named meanwhile.
-    Ended(SeenCode),
-}
-
 /// The rings are looked at this often, more often while much comes in.
 const SLOWEST_POLL: Duration = Duration::from_millis(40);
 const FASTEST_POLL: Duration = Duration::from_millis(2);
-/// Records in a look that make the next one come sooner, and later.
+/// Records in a poll that make the next one come sooner, and later.
 const MANY: usize = 2000;
 const FEW: usize = 300;
 /// Memory for the rings of all CPUs together, and the most for one of them; the kernel's limit on locked memory may
@@ -113,19 +33,52 @@ const RING_BYTES: usize = 32 << 20;
 /// takes milliseconds unless the machine is overloaded; and at once when the collector is gone. The limit is for one
 /// that hangs.
 const HANDSHAKE: Duration = Duration::from_secs(10);
-/// What fails where a user may have no more of them.
-pub const STARTING_THREADS: &str = "clone of a thread that writes tables";
 /// The first announcement of the profile's size.
 const FIRST_ANNOUNCEMENT: u64 = 64 << 20;
+
+/// Samples, and sees page faults exactly.
+pub struct SampleEngine;
+
+impl Engine for SampleEngine {
+    fn counts(&self) -> bool {
+        false
+    }
+
+    fn check(&self, demands: &Demands) -> Result<(), String> {
+        if demands.each_access {
+            return Err("--lines, --cache and --objects exact look at every access, which sampling cannot: they need the exact engine, without --pid, --all, --duration and --frequency".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_machine(&self, _: &Machine) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn describe(&self, _: &SessionOptions, frequency: u64, meta: &mut Meta) {
+        meta.engine = "sample".to_owned();
+        meta.frequency = Some(frequency as f64);
+    }
+
+    fn record(
+        &self,
+        target: &Target,
+        options: RecordOptions,
+        path: NameProfile<'_>,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Outcome, RecordError> {
+        record(target, options, path, progress)
+    }
+}
 
 /// Records `target` into the profile that `path` names once the target's pid is known.
 ///
 /// # Errors
 /// See [`RecordError`]; nothing has run when the error is one of `Launch`, `Open` or `Create`.
-pub fn record(
+fn record(
     target: &Target,
     mut options: RecordOptions,
-    path: impl FnOnce(Option<i32>) -> PathBuf,
+    path: NameProfile<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Outcome, RecordError> {
     let cpus: Vec<u32> = online_cpus();
@@ -133,14 +86,7 @@ pub fn record(
     limits::raise(&needs(cpus.len()))?;
     start_threads().map_err(|error| refused(STARTING_THREADS, &error))?;
     keep_freed_memory();
-    let mut no_heap = None;
-    let channel = match target {
-        Target::Launch(_) => open_channel(progress).map_err(|error| no_heap = Some(error.to_string())).ok(),
-        _ => {
-            no_heap = Some("what runs already does not have the library that tells of them".to_owned());
-            None
-        }
-    };
+    let (channel, no_heap) = open_heap(target, progress);
     let waiting = match target {
         Target::Launch(command) => {
             let theirs = std::env::var_os("LD_PRELOAD");
@@ -154,8 +100,10 @@ pub fn record(
         (None, Target::Pid(pid)) => Scope::Running(*pid),
         _ => Scope::Everything,
     };
-    let path =
-        path(waiting.as_ref().map(Waiting::pid).or(if let Target::Pid(pid) = target { Some(*pid) } else { None }));
+    let pid = match target {
+        Target::Pid(pid) => Some(*pid),
+        _ => waiting.as_ref().map(Waiting::pid),
+    };
     let (mut perf, plans) = open_events(scope, &cpus, &mut options, progress).map_err(|error| match scope {
         Scope::Running(pid) if error.gone => RecordError::NoProcess(pid),
         _ => RecordError::Open(error),
@@ -163,48 +111,14 @@ pub fn record(
     if let Target::Pid(pid) = target {
         watch_other_threads(&mut perf, *pid, &plans, &cpus);
     }
-    let writer = Writer::create(&path, options.force).map_err(RecordError::Create)?;
+    let writer = Writer::create(&path(pid), options.force).map_err(RecordError::Create)?;
     let partial = writer.partial().to_owned();
     let mut session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
     if let Some(why) = no_heap {
         session.without_heap(why);
     }
-    let mut recorder = Recorder {
-        perf,
-        channel,
-        session,
-        meta: options.meta.clone(),
-        later: HeapNotes::default(),
-        spare: HeapNotes::default(),
-        announced: FIRST_ANNOUNCEMENT,
-        checkpoints: Checkpoints::begin(),
-        last_reread: Instant::now(),
-        heap_lost: 0,
-        began: Instant::now(),
-        control: Control::open(match (&waiting, target) {
-            (Some(waiting), _) => Some(waiting.pid()),
-            (None, Target::Pid(pid)) => Some(*pid),
-            _ => None,
-        }),
-        ending: Ending::new(options.wait_all),
-    };
-    signals::catch();
-    match target {
-        Target::Pid(pid) => {
-            recorder.meta.command = command_line(*pid).map(|words| vec![words]).unwrap_or_default();
-            recorder.session.adopt(*pid, "observed");
-            recorder.perf.enable();
-        }
-        Target::All => {
-            recorder.meta.command = vec!["the whole system".to_owned()];
-            recorder.perf.enable();
-        }
-        Target::Launch(_) => {
-            if let Some(waiting) = &waiting {
-                recorder.session.expect(waiting.pid());
-            }
-        }
-    }
+    let mut recorder = Recorder::new(perf, channel, session, &options, pid);
+    recorder.begin(target, waiting.as_ref());
     let child = match waiting.map(Waiting::release).transpose() {
         Ok(child) => child,
         Err(error) => {
@@ -215,22 +129,21 @@ pub fn record(
         }
     };
     recorder.watch(target, child.as_ref(), options.duration, progress);
-    let status = recorder.ending.status();
-    let status = recorder.wind_up(child.as_ref(), status);
-    let mut meta = recorder.meta;
-    meta.exit_status = match (status, target) {
-        (Some(status), _) => describe(status),
-        (None, Target::Pid(pid)) if ending::has_ended(*pid) => "ended".to_owned(),
-        _ => "still running".to_owned(),
-    };
-    let finished = recorder.session.finish(&mut meta, |code| progress(Progress::Ended(code)));
-    let profile = finished.map_err(|error| RecordError::Output { error, partial, status });
-    signals::release();
-    let profile = profile?;
-    Ok(Outcome { profile, status })
+    recorder.finish(target, child.as_ref(), partial, progress)
 }
 
-/// Every look fills and empties the same large buffers. The C library would give them back to the kernel each time, and
+/// The channel to the library that reports heap blocks, or why there is none.
+fn open_heap(target: &Target, progress: &mut dyn FnMut(Progress<'_>)) -> (Option<HeapChannel>, Option<String>) {
+    match target {
+        Target::Launch(_) => match open_channel(progress) {
+            Ok(channel) => (Some(channel), None),
+            Err(error) => (None, Some(error.to_string())),
+        },
+        _ => (None, Some("what runs already does not have the library that tells of them".to_owned())),
+    }
+}
+
+/// Every poll fills and empties the same large buffers. The C library would give them back to the kernel each time, and
 /// have it clear them again: two fifths of the collector's time when a program touches much memory.
 fn keep_freed_memory() {
     // SAFETY: mallopt has no preconditions; where it fails, all stays as it was.
@@ -299,7 +212,7 @@ struct Recorder {
     session: Session,
     meta: Meta,
     later: HeapNotes,
-    /// Empty; its memory is for the next look.
+    /// Empty; its memory is for the next poll.
     spare: HeapNotes,
     announced: u64,
     checkpoints: Checkpoints,
@@ -311,6 +224,52 @@ struct Recorder {
 }
 
 impl Recorder {
+    /// Of a process, if there is one.
+    fn new(
+        perf: PerfEvents,
+        channel: Option<HeapChannel>,
+        session: Session,
+        options: &RecordOptions,
+        pid: Option<i32>,
+    ) -> Self {
+        Recorder {
+            perf,
+            channel,
+            session,
+            meta: options.meta.clone(),
+            later: HeapNotes::default(),
+            spare: HeapNotes::default(),
+            announced: FIRST_ANNOUNCEMENT,
+            checkpoints: Checkpoints::begin(),
+            last_reread: Instant::now(),
+            heap_lost: 0,
+            began: Instant::now(),
+            control: Control::open(pid),
+            ending: Ending::new(options.wait_all),
+        }
+    }
+
+    /// Takes in who is there.
+    fn begin(&mut self, target: &Target, waiting: Option<&Waiting>) {
+        signals::catch();
+        match target {
+            Target::Pid(pid) => {
+                self.meta.command = command_line(*pid).map(|words| vec![words]).unwrap_or_default();
+                self.session.adopt(*pid, "observed");
+                self.perf.enable();
+            }
+            Target::All => {
+                self.meta.command = vec!["the whole system".to_owned()];
+                self.perf.enable();
+            }
+            Target::Launch(_) => {
+                if let Some(waiting) = waiting {
+                    self.session.expect(waiting.pid());
+                }
+            }
+        }
+    }
+
     /// Takes in what comes until the target has ended, the time is over or the user has had enough.
     fn watch(
         &mut self,
@@ -441,7 +400,7 @@ impl Recorder {
         count
     }
 
-    /// What need not be done at every look.
+    /// What need not be done at every poll.
     fn now_and_then(&mut self, progress: &mut dyn FnMut(Progress<'_>)) {
         let reread_due = self.last_reread.elapsed() > Duration::from_millis(500);
         self.session.observe_placements(reread_due, monotonic_ns(), &mut self.later);
@@ -471,6 +430,28 @@ impl Recorder {
         if self.perf.unreadable > 0 {
             self.meta.losses.insert("unreadable perf records".to_owned(), self.perf.unreadable);
         }
+    }
+
+    /// Takes in the last, and finishes the profile.
+    fn finish(
+        mut self,
+        target: &Target,
+        child: Option<&Child>,
+        partial: PathBuf,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Outcome, RecordError> {
+        let status = self.ending.status();
+        let status = self.wind_up(child, status);
+        let Recorder { session, mut meta, .. } = self;
+        meta.exit_status = match (status, target) {
+            (Some(status), _) => describe(status),
+            (None, Target::Pid(pid)) if ending::has_ended(*pid) => "ended".to_owned(),
+            _ => "still running".to_owned(),
+        };
+        let finished = session.finish(&mut meta, |code| progress(Progress::Ended(code)));
+        signals::release();
+        let profile = finished.map_err(|error| RecordError::Output { error, partial, status })?;
+        Ok(Outcome { profile, status })
     }
 
     /// The end: what is still in the rings, and the status of a command that outlives its recording.
@@ -507,29 +488,6 @@ impl Recorder {
             },
             (_, status) => status,
         }
-    }
-}
-
-/// What a user still has after a profile could not be finished.
-fn what_is_left(partial: &Path, status: Option<ExitStatus>) -> String {
-    let kept = if Profile::open(partial).is_ok() {
-        format!("What was collected until the last checkpoint is in {}", partial.display())
-    } else {
-        "Nothing had been written before".to_owned()
-    };
-    match status {
-        Some(status) => format!("{kept}; the program itself {}", describe(status).replace("killed", "was killed")),
-        None => kept,
-    }
-}
-
-/// How a process ended, in the words of the profile.
-pub fn describe(status: ExitStatus) -> String {
-    use std::os::unix::process::ExitStatusExt;
-    match (status.code(), status.signal()) {
-        (Some(code), _) => format!("exited {code}"),
-        (None, Some(signal)) => format!("killed by signal {signal}"),
-        _ => "unknown".to_owned(),
     }
 }
 

@@ -341,9 +341,9 @@ impl Module {
         self.segments.iter().map(|segment| segment.svma & !0xfff).min().unwrap_or(0)
     }
 
-    /// The stated address of a byte of the file at page-aligned `offset`, where a mapping starts. Two segments may share
-    /// a page of the file at different addresses; one that starts there wins over one that reaches there, and one that is
-    /// `executable` as asked over one that is not.
+    /// The stated address of a byte of the file at page-aligned `offset`, where a mapping starts. Two segments may
+    /// share a page of the file at different addresses; one that starts there wins over one that reaches there, and one
+    /// that is `executable` as asked over one that is not.
     pub fn svma_of_offset(&self, offset: u64, executable: bool) -> Option<u64> {
         let starts = |segment: &Segment| segment.file_offset & !0xfff == offset;
         let holds = |segment: &Segment| {

@@ -108,8 +108,8 @@ pub struct AddressSpace {
     known: Option<Box<Known>>,
 }
 
-/// framehop remembers the rules of 509 addresses; a compiler's stacks go through ten times as many. So there are several of
-/// its caches, each for its share of the addresses.
+/// framehop remembers the rules of 509 addresses; a compiler's stacks go through ten times as many. So there are
+/// several of its caches, each for its share of the addresses.
 const RULE_CACHES: usize = 16;
 
 struct Known {

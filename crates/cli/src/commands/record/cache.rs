@@ -41,11 +41,6 @@ pub fn geometry(text: &str) -> Result<Geometry, String> {
     Ok(Geometry { sets: sets as u32, ways: ways as u32, line_log2: line.ilog2() })
 }
 
-/// For people.
-pub fn in_words(cache: Geometry) -> String {
-    format!("{} bytes, {} ways, lines of {} bytes", bytes(cache), cache.ways, 1 << cache.line_log2)
-}
-
 fn bytes(cache: Geometry) -> u64 {
     (u64::from(cache.sets) * u64::from(cache.ways)) << cache.line_log2
 }

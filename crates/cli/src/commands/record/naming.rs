@@ -1,7 +1,7 @@
 //! Names for the code of a recording, found while its profile is being written and the binaries are still the ones that
 //! ran.
 
-use numalens_collect::sample::session::SeenCode;
+use numalens_collect::session::SeenCode;
 use numalens_collect::unwind::Module;
 use numalens_profile::ids::ModuleId;
 use numalens_profile::{Error, Profile};

@@ -1,10 +1,17 @@
 //! How recordings of processes end.
 
-use super::*;
-use numalens_profile::{LINES_LEFT_OUT, LOOKS};
-
-/// What was refused a program that wanted the place of the agent's memory for its own.
-const REFUSED: &str = "calls that were refused, as memory of numalens is there";
+use super::{Drain, shared_counts};
+use crate::exact::clock;
+use crate::exact::file::SessionFile;
+use crate::exact::poll::Poll;
+use crate::exact::process::is_running;
+use crate::exact::release_memory::{discard_process, discard_thread};
+use crate::exact::word_tables;
+use crate::session::Session;
+use numalens_event::exact::{self, DirectoryEntry, Extent, end};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
 /// How often all that was reported is read in the end before something of it is given up: a second in all.
 const LAST_PATIENCE: u32 = 80;
@@ -19,46 +26,58 @@ impl Drain {
         extent: Extent,
         until: u64,
     ) -> io::Result<()> {
-        if let Some(process) = self.processes.get_mut(&extent) {
-            (process.last, process.is_over) = (true, true);
+        if let Some(process) = self.directory.processes.get_mut(&extent) {
+            (process.life.last, process.life.is_over) = (true, true);
         }
-        self.read_heap_whole();
+        self.heap.read_whole();
         // Some have begun since the poll did.
-        for (thread, Thread { tid, id, .. }) in self.threads.iter().filter(|(_, thread)| thread.process == extent) {
-            if let Some(end) = file.end_of(*thread) {
-                session.thread_will_end(*tid, *id, end);
+        for (thread, known) in self.directory.threads_of(extent) {
+            if let Some(end) = file.end_of(thread) {
+                session.thread_will_end(known.tid, known.id, end);
             }
         }
         self.read_process(file, session, extent, until)?;
         let now = session.now_ns();
-        for number in 0..self.threads.len() {
-            if self.threads[number].1.process == extent && !self.threads[number].1.ended {
-                self.count_thread(file, session, number, now, Poll::Last)?;
-                // Pages that it has from processes before it, whose records were begun a moment later by the clock,
-                // which is set again at times.
-                if self.threads[number].1.waits && self.read_ancestors(file, session, extent)? {
-                    self.count_thread(file, session, number, now, Poll::Last)?;
-                }
-                let (_, thread) = &mut self.threads[number];
-                thread.ended = true;
-                thread.forget();
-                discard_thread(file, self.threads[number].0);
+        for number in 0..self.directory.threads.len() {
+            let (_, thread) = &self.directory.threads[number];
+            if thread.process == extent && !thread.ended {
+                self.finish_thread(file, session, number, now)?;
             }
         }
-        self.share_all(file, session, extent)?;
+        word_tables::read_all(&mut self.directory, file, session, extent)?;
         self.report_all_lines(file, session, extent)?;
-        if let Some(process) = self.processes.get_mut(&extent) {
-            process.ended = true;
+        if let Some(process) = self.directory.processes.get_mut(&extent) {
+            process.life.ended = true;
             discard_process(file, extent);
         }
         Ok(())
     }
 
-    /// A thread that ended at `ended`, on the clock of the records, has been looked at for the last time.
+    /// Takes in the last of a thread whose process is over.
+    fn finish_thread(
+        &mut self,
+        file: &SessionFile,
+        session: &mut Session,
+        number: usize,
+        now_ns: u64,
+    ) -> io::Result<()> {
+        let of = self.directory.threads[number].1.process;
+        self.count_thread(file, session, number, now_ns, Poll::Last)?;
+        // Pages that it has from processes before it, whose records were begun a moment later by the clock, which is
+        // set again at times.
+        if self.directory.threads[number].1.waits && self.read_ancestors(file, session, of)? {
+            self.count_thread(file, session, number, now_ns, Poll::Last)?;
+        }
+        let (extent, thread) = &mut self.directory.threads[number];
+        thread.end();
+        discard_thread(file, *extent);
+        Ok(())
+    }
+
+    /// A thread that ended at `ended`, on the clock of the records, has been polled for the last time.
     pub(super) fn end_thread(&mut self, file: &SessionFile, session: &mut Session, number: usize, ended: u64) {
-        let (extent, thread) = &mut self.threads[number];
-        thread.ended = true;
-        thread.forget();
+        let (extent, thread) = &mut self.directory.threads[number];
+        thread.end();
         discard_thread(file, *extent);
         let replaced = file.entry(*extent).map(|entry| entry.end.load(Relaxed));
         // In another place the thread goes on.
@@ -73,15 +92,15 @@ impl Drain {
     pub(super) fn is_over(&self, file: &SessionFile, thread: Extent) -> bool {
         let Some(entry) = file.entry(thread).filter(|entry| entry.end.load(Relaxed) == end::EXEC) else { return true };
         let pid = entry.id.load(Relaxed) as i32;
-        self.processes.values().any(|process| process.pid == pid) || !is_running(pid)
+        self.directory.processes.values().any(|process| process.identity.pid == pid) || !is_running(pid)
     }
 
     /// Takes in all that is there by now of the processes that one was forked from. Whether there are any.
     fn read_ancestors(&mut self, file: &SessionFile, session: &mut Session, of: Extent) -> io::Result<bool> {
-        let parent = |of: Extent| self.processes.get(&of).and_then(|process| process.parent);
+        let parent = |of: Extent| self.directory.process(of).and_then(|process| process.parent);
         let ancestors: Vec<Extent> = std::iter::successors(parent(of), |&of| parent(of)).collect();
         let now = clock::agents_now(file.header());
-        self.read_heap_whole();
+        self.heap.read_whole();
         for &ancestor in ancestors.iter().rev() {
             self.read_process(file, session, ancestor, now)?;
         }
@@ -97,31 +116,21 @@ impl Drain {
         until: u64,
         is_last: bool,
     ) {
-        let Some(process) = self.processes.get_mut(&extent).filter(|process| !process.ended) else { return };
-        let Some(entry) = file.entry(extent) else { return };
-        let word = entry.end.load(Acquire);
-        let gone = !std::path::Path::new(&format!("/proc/{}", process.pid)).exists();
-        // An exec is known by the process that follows; when none does, the process goes on unobserved until it is
-        // gone.
-        if word & 0xff != end::EXIT && !gone {
+        let Some(process) = self.directory.processes.get_mut(&extent).filter(|process| !process.life.ended) else {
             return;
-        }
-        // Not before all threads have been looked at once more, after their last instruction.
-        let end = match word & 0xff {
-            end::EXIT => Some(format!("exited {}", word >> 8 & 0xff)),
-            _ => None,
         };
-        let (pid, time) = (process.pid, entry.end_ns.load(Relaxed));
-        if !gone && word & 0xff == end::EXIT && is_running(pid) {
-            return;
-        }
+        let Some(entry) = file.entry(extent) else { return };
+        let pid = process.identity.pid;
+        let gone = !Path::new(&format!("/proc/{pid}")).exists();
+        let Some(end) = end_of(entry, pid, gone) else { return };
         // One that was killed could not do it.
         file.slots().free(entry.slot.load(Relaxed), extent);
         // Whose words its threads have counted depends on the last blocks that it reported, which may have come after
         // this poll has read them.
+        let time = entry.end_ns.load(Relaxed);
         if session.records_every_object() {
-            let is_known = if time == 0 { process.was_gone || is_last } else { time <= until };
-            process.was_gone |= gone;
+            let is_known = if time == 0 { process.life.was_gone || is_last } else { time <= until };
+            process.life.was_gone |= gone;
             if !is_known {
                 return;
             }
@@ -130,10 +139,10 @@ impl Drain {
         // happens in one poll. Those behind an entry that is not filled yet are known the next time.
         let _ = self.find_new(file, session, is_last);
         // Its last records may stand behind one that another process's thread is filling.
-        if !self.read_heap_whole() && !is_last || self.has_new(file, extent) {
+        if !self.heap.read_whole() && !is_last || self.arrivals.has_new(file, extent) {
             return;
         }
-        let _ = self.finish(file, session, extent, of_its_program(file, extent, u64::MAX));
+        let _ = self.finish(file, session, extent, file.of_its_program(extent, u64::MAX));
         let time_ns = if time == 0 { session.now_ns() } else { session.advance(time) };
         session.process_ends(pid, time_ns, end);
     }
@@ -144,29 +153,27 @@ impl Drain {
     /// The session file cannot be mapped.
     pub fn first_ended(&mut self, file: &SessionFile, session: &mut Session, pid: i32, end: String) -> io::Result<()> {
         // Nobody comes again to see what threads of others are kept from filling.
-        self.read_heap_patiently(LAST_PATIENCE);
+        self.heap.read_patiently(LAST_PATIENCE);
         self.poll_until(file, session, Poll::Last)?;
         session.ended(pid, end.clone());
-        let last = self.processes.iter().filter(|(_, process)| process.pid == pid && !process.ended);
-        let last: Vec<Extent> = last.map(|(&extent, _)| extent).collect();
-        for extent in last {
-            self.finish(file, session, extent, of_its_program(file, extent, u64::MAX))?;
+        let last = self.directory.live().filter(|(_, process)| process.identity.pid == pid);
+        for extent in last.map(|(extent, _)| extent).collect::<Vec<_>>() {
+            self.finish(file, session, extent, file.of_its_program(extent, u64::MAX))?;
             let now = session.now_ns();
             session.process_ends(pid, now, Some(end.clone()));
         }
-        // Whatever still runs is not looked at again.
+        // Whatever still runs is not polled again.
         let now = session.now_ns();
-        for number in (0..self.threads.len()).filter(|&number| !self.threads[number].1.ended).collect::<Vec<_>>() {
+        let threads = self.directory.threads.iter().enumerate().filter(|(_, (_, thread))| !thread.ended);
+        for number in threads.map(|(number, _)| number).collect::<Vec<_>>() {
             self.count_thread(file, session, number, now, Poll::Cut)?;
         }
-        let running: Vec<Extent> =
-            self.processes.iter().filter(|(_, process)| !process.ended).map(|(&extent, _)| extent).collect();
-        for extent in running {
-            self.share_all(file, session, extent)?;
+        for extent in self.directory.live().map(|(extent, _)| extent).collect::<Vec<_>>() {
+            word_tables::read_all(&mut self.directory, file, session, extent)?;
             self.report_all_lines(file, session, extent)?;
         }
-        self.share_out(session);
-        self.divide(session);
+        word_tables::report(&mut self.directory, session);
+        shared_counts::divide_all(&mut self.directory, session);
         Ok(())
     }
 
@@ -175,73 +182,17 @@ impl Drain {
         if file.header().lines.load(Relaxed) == 0 {
             return Ok(());
         }
-        self.report_lines(file, session, extent, 0..exact::MOST_LINE_PAGES)?;
-        self.report_communication(file, session, extent)
-    }
-
-    /// Says in `meta` what was not seen.
-    pub fn note(&self, file: &SessionFile, meta: &mut Meta) {
-        let marks = file.header().marks.load(Relaxed);
-        if marks > exact::MOST_MARKS {
-            meta.losses.insert("marks of phases".to_owned(), u64::from(marks - exact::MOST_MARKS));
-        }
-        meta.extra.insert(LOOKS.to_owned(), self.poll_times.clone().into());
-        meta.unobserved.clone_from(&self.unobserved);
-        let lines_left_out = |process: &&Process| {
-            let header = &process.header.words::<ProcessHeader>(0, 1)[0];
-            header.lines_left_out.load(Relaxed) != 0
-        };
-        let processes = self.processes.values().filter(lines_left_out).count() as u64;
-        if processes > 0 {
-            meta.losses.insert(LINES_LEFT_OUT.to_owned(), processes);
-        }
-        let unsaid = |process: &Process| process.said().saturating_sub(exact::process::LOG_BYTES);
-        let unsaid: u64 = self.processes.values().map(unsaid).sum();
-        if unsaid > 0 {
-            meta.losses.insert("bytes of events that processes had no room to tell".to_owned(), unsaid);
-        }
-        if !self.refused.is_empty() {
-            meta.losses.insert(REFUSED.to_owned(), self.refused.len() as u64);
-        }
-        let known = self.unobserved.len() as u64;
-        let all = u64::from(file.header().unobserved.load(Relaxed));
-        if all > known {
-            meta.unobserved.push(format!("{} programs that the agent could not be put into", all - known));
-        }
-    }
-
-    /// Calls of programs that were refused, as memory of the agent's is there: each with its process.
-    pub fn refused(&self) -> &[String] {
-        &self.refused
-    }
-
-    /// What the agents found worth a note, and what they said when they gave up.
-    pub fn failures(&self) -> Vec<String> {
-        let text = |process: &Process| {
-            let header = &process.header.words::<ProcessHeader>(0, 1)[0];
-            let bytes = header.failure.iter().map(|byte| byte.load(Relaxed)).take_while(|&byte| byte != 0);
-            String::from_utf8_lossy(&bytes.collect::<Vec<_>>()).into_owned()
-        };
-        let failures = self.processes.values().map(text).filter(|text| !text.is_empty());
-        self.notes.iter().cloned().chain(failures).collect()
+        self.lines.report(file, session, &self.directory, extent, 0..exact::MOST_LINE_PAGES)?;
+        self.lines.report_communication(file, session, &self.directory, extent)
     }
 }
 
-/// Whether a process still has threads that can run.
-pub(super) fn is_running(pid: i32) -> bool {
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else { return false };
-    let state = stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
-    !matches!(state, Some('Z' | 'X'))
-}
-
-/// Whether a process's program was replaced by another.
-pub(in crate::exact) fn execed(file: &SessionFile, extent: Extent) -> bool {
-    file.entry(extent).is_some_and(|entry| entry.end.load(Acquire) & 0xff == end::EXEC)
-}
-
-/// How far to read what is said of a process until `until`: when it has called exec, what comes later is of the next
-/// program in it, whose beginning may not have been read yet. To be asked after all has been read that is to be sorted
-/// by it.
-pub(super) fn of_its_program(file: &SessionFile, extent: Extent, until: u64) -> u64 {
-    if execed(file, extent) { file.end_of(extent).map_or(until, |end| end.min(until)) } else { until }
+/// How a process ended, where that is known, by its entry; none: it goes on. An exec is known by the process that
+/// follows; when none does, the process goes on unobserved until it is `gone`.
+fn end_of(entry: &DirectoryEntry, pid: i32, gone: bool) -> Option<Option<String>> {
+    let word = entry.end.load(Acquire);
+    let is_exit = word & 0xff == end::EXIT;
+    // Not before all threads have been polled once more, after their last instruction.
+    let is_over = gone || is_exit && !is_running(pid);
+    is_over.then(|| is_exit.then(|| format!("exited {}", word >> 8 & 0xff)))
 }

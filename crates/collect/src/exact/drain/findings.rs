@@ -1,0 +1,12 @@
+//! What a recording has found of programs beside what they count.
+
+/// What is said of programs in the profile, and to whoever records.
+#[derive(Default)]
+pub struct Findings {
+    /// Programs that were found unobserved.
+    pub unobserved: Vec<String>,
+    /// Calls of programs that were refused, as memory of the agent's is there: each with its process.
+    pub refused: Vec<String>,
+    /// What agents found worth a note.
+    pub notes: Vec<String>,
+}

@@ -1,0 +1,51 @@
+//! When it was polled, and whether counts of polls before wait.
+
+use crate::exact::thread::Thread;
+use numalens_event::exact::Extent;
+use numalens_profile::MOST_LOOKS;
+
+/// The polls so far.
+#[derive(Default)]
+pub struct Polls {
+    count: u64,
+    /// When, since the start.
+    times: Vec<u64>,
+    /// When the latest three began.
+    began_ns: [u64; 3],
+    /// Counts of polls before wait for what is reported of blocks: nothing may be forgotten that they are attributed
+    /// by.
+    has_older_counts: bool,
+}
+
+impl Polls {
+    /// One begins. Returns the time before which no counts will come any more, unless counts of polls before wait.
+    pub fn begin(&mut self, now_ns: u64) -> Option<u64> {
+        self.count += 1;
+        if self.times.len() < MOST_LOOKS {
+            self.times.push(now_ns);
+        }
+        let [_, before, last] = self.began_ns;
+        self.began_ns = [before, last, now_ns];
+        (!self.has_older_counts).then_some(before)
+    }
+
+    /// Which one this is.
+    pub fn number(&self) -> u64 {
+        self.count
+    }
+
+    /// When they were.
+    pub fn times(&self) -> &[u64] {
+        &self.times
+    }
+
+    /// Threads have been polled.
+    pub fn see_what_waits(&mut self, threads: &[(Extent, Thread)]) {
+        self.has_older_counts = threads.iter().any(|(_, thread)| thread.unattributed.has_older(self.count));
+    }
+
+    /// Whether counts of polls before wait.
+    pub fn has_older_counts(&self) -> bool {
+        self.has_older_counts
+    }
+}

@@ -1,0 +1,3 @@
+//! The sample engine.
+
+pub mod engine;

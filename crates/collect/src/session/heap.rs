@@ -1,0 +1,358 @@
+//! What the interposer in the target reports is taken in.
+
+use super::Session;
+use super::heap_notes::{HeapNote, HeapNotes, What};
+use super::objects::NewBlock;
+use super::page_map::{CHUNK, Run};
+use super::remembered::Caller;
+use super::touches::Touch;
+use super::vmas::{Vma, sets_nothing_aside};
+use crate::heap_channel::Call;
+use crate::homes::{thread_affinity, thread_policy};
+use numalens_event::request::Request;
+use numalens_profile::ids::{ObjectId, Page, SiteId, StackId, ThreadId};
+use numalens_profile::tables;
+use numalens_profile::words::{self, Fault, SystemCall};
+use std::ops::Range;
+use std::path::Path;
+
+const ANONYMOUS: u32 = libc::MAP_ANONYMOUS as u32;
+/// What a protection gives, if any.
+const ACCESS: u32 = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u32;
+
+/// None of a block that was carved out of other memory: that is in the table already.
+fn call(call: Call) -> Option<words::Call> {
+    Some(match call {
+        Call::Malloc => words::Call::Malloc,
+        Call::Calloc => words::Call::Calloc,
+        Call::Realloc => words::Call::Realloc,
+        Call::Aligned => words::Call::Aligned,
+        Call::New => words::Call::New,
+        Call::Mmap | Call::Protect => words::Call::Mmap,
+        Call::Declared => return None,
+    })
+}
+
+/// Takes in events of heaps.
+pub struct HeapHandler<'a> {
+    pub session: &'a mut Session,
+}
+
+impl HeapHandler<'_> {
+    /// Takes in one event of the interposer.
+    pub fn handle(&mut self, notes: &HeapNotes, note: &HeapNote) {
+        let time_ns = self.session.since_start(note.time);
+        self.session.come_to(time_ns);
+        let pid = note.pid;
+        if !self.session.processes.get(pid).is_some() {
+            // Its fork has not been seen yet, or it is not ours: the channel's memory is the target's to write.
+            return;
+        }
+        match &note.what {
+            What::Alloc { address, size, map, .. } => {
+                if let Some(map) = map {
+                    self.mapped(pid, *address, *size, *map);
+                }
+                self.allocated(notes, note, time_ns);
+            }
+            What::Free { address, inner } => self.freed(note, time_ns, *address, *inner),
+            What::Named { address, name } => self.block_named(pid, *address, name),
+            &What::Parallel { call, begun, ended, of } => self.session.parallel(pid, of, call, begun, ended),
+            What::Asked { request, name } => self.asked(note, time_ns, *request, name),
+            What::Unmapped { address, size } => drop(self.unmapped(note, time_ns, *address, *size)),
+            What::Moved { old, old_size, new, new_size } => {
+                self.remapped(note, time_ns, *old..old.saturating_add(*old_size), *new..new.saturating_add(*new_size));
+            }
+            What::Placed { tid, cpus } => {
+                if self.session.options.machine.is_virtual {
+                    return;
+                }
+                let asked = || thread_affinity(*tid as i32).ok();
+                let Some(cpus) = cpus.clone().filter(|cpus| !cpus.is_empty()).or_else(asked) else { return };
+                let Some(thread) = self.session.threads.get(*tid) else { return };
+                let bound = self.session.options.binding(cpus, thread.bound.policy.clone());
+                self.session.threads.bind(*tid, bound, time_ns, "sched_setaffinity");
+            }
+            What::PolicyChanged => self.policy_changed(pid, note.tid, time_ns),
+            What::Observed { bound } => self.session.threads.bind(note.tid, bound.clone(), time_ns, "observed"),
+            What::Bound { range, policy, moving_since } => {
+                if self.session.options.machine.is_virtual {
+                    return;
+                }
+                // What was touched before was placed by another policy.
+                self.session.settle();
+                let since = moving_since.map(|since| self.session.since_start(since));
+                let Some(live) = self.session.processes.get_mut(pid) else { return };
+                live.policies.bindings.set(range.clone(), *policy);
+                if let Some(since) = since {
+                    live.walk.moved_on_purpose(since);
+                }
+            }
+            What::PagesMoved { target, since } => {
+                let since = self.session.since_start(*since);
+                if let Some(live) = self.session.processes.get_mut(*target) {
+                    live.walk.moved_on_purpose(since);
+                }
+            }
+            What::Began => {
+                self.session.processes.heap_observed(pid);
+            }
+            // Samples are not held back until it is known.
+            What::MayEnd { .. } | What::Kept { .. } | What::Leaves => {}
+        }
+    }
+
+    /// Enters the block that an event reports, and says where it lies. A file that was mapped is none, nor are
+    /// addresses that were reserved, before they have access; both end those whose memory they take.
+    pub fn allocated(&mut self, notes: &HeapNotes, note: &HeapNote, time_ns: u64) -> Option<(ObjectId, Range<u64>)> {
+        let &What::Alloc { call: how, address, size, weight, ip, sp, bp, ref stack, map, own_mapping, .. } = &note.what
+        else {
+            return None;
+        };
+        let end = address.saturating_add(size).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
+        if let Some((protection, flags, _)) = map {
+            // Blocks that were there have made room, as far as they were.
+            self.blocks_unmapped(note, time_ns, address..end);
+            if flags & ANONYMOUS == 0 {
+                return None;
+            }
+            if protection & ACCESS == 0 && address < end {
+                self.session.processes.get_mut(note.pid)?.reserved.add(address..end);
+                return None;
+            }
+        }
+        let bytes = notes.stack(stack);
+        let live = self.session.processes.get_mut(note.pid)?;
+        let places = match how {
+            Call::Protect => live.reserved.take(address..end),
+            _ => std::iter::once(address..address.saturating_add(size)).collect(),
+        };
+        let first = places.first()?.clone();
+        let thread = self.session.threads.at(live.id, note.tid, time_ns)?;
+        // The frame of the caller is entered at its call: one byte before the return address.
+        let at_call = ip.wrapping_sub(1);
+        let caller = Caller { ip: at_call, sp, bp, registers: None };
+        let stack = live.stack(&mut self.session.images, &caller, bytes, &[]);
+        let site = Some(self.session.images.code.site(live.place(at_call)));
+        let whole_pages = own_mapping != 0 || matches!(how, Call::Mmap | Call::Protect);
+        let (process, within) = (live.id, how == Call::Declared);
+        let mut of_first = None;
+        for place in places {
+            let (address, size) = (place.start, place.end - place.start);
+            let weight = if how == Call::Protect { size } else { weight };
+            let new = NewBlock { process, thread, time_ns, address, size, weight, site, stack, whole_pages, within };
+            let object = self.session.objects.allocate(&mut live.blocks, &new);
+            of_first.get_or_insert(object);
+            if let Some(call) = call(how) {
+                self.session.output.add_allocation(tables::Allocation {
+                    process,
+                    time_ns,
+                    thread,
+                    object: Some(object),
+                    call,
+                    address,
+                    bytes: size,
+                    weight: if map.is_some_and(|map| sets_nothing_aside(map.1)) { 0 } else { weight.max(size) },
+                });
+            }
+        }
+        if let (Some((_, flags, _)), Some(object)) = (map, of_first) {
+            let brought_in = flags & (libc::MAP_POPULATE | libc::MAP_LOCKED) as u32 != 0;
+            let by = brought_in.then_some((site, stack));
+            self.remaps(note.pid, address..address.saturating_add(size), by, time_ns, (thread, object));
+        }
+        of_first.map(|object| (object, first))
+    }
+
+    /// The program has named a block.
+    pub fn block_named(&mut self, pid: i32, address: u64, name: &str) {
+        if let Some(block) = self.session.processes.get(pid).and_then(|live| live.blocks.at(address)) {
+            self.session.objects.name(block, name);
+        }
+    }
+
+    /// The program asks for something.
+    fn asked(&mut self, note: &HeapNote, time_ns: u64, request: Request, name: &str) {
+        let Some(process) = self.session.processes.get(note.pid).map(|live| live.id) else { return };
+        let thread = self.session.threads.at(process, note.tid, time_ns);
+        self.session.requested(process, thread, time_ns, request, name);
+        if request == Request::Moved {
+            let mut seen = HeapNotes::default();
+            self.session.observe_placements(true, note.time, &mut seen);
+            seen.iter().for_each(|note| self.session.handle_heap(&seen, note));
+            if let Some(live) = self.session.processes.get_mut(note.pid) {
+                live.walk.moved_on_purpose(time_ns);
+            }
+        }
+    }
+
+    /// A block was freed.
+    pub fn freed(&mut self, note: &HeapNote, time_ns: u64, address: u64, inner: bool) {
+        let Some(live) = self.session.processes.get_mut(note.pid) else { return };
+        if inner {
+            self.session.objects.release_within(&mut live.blocks, address, time_ns);
+            return;
+        }
+        let released = self.session.objects.release(&mut live.blocks, address, time_ns);
+        self.log_release(note, time_ns, words::Call::Free, address, released);
+    }
+
+    /// Blocks were unmapped.
+    pub fn blocks_unmapped(&mut self, note: &HeapNote, time_ns: u64, range: Range<u64>) {
+        let Some(live) = self.session.processes.get_mut(note.pid) else { return };
+        live.reserved.take(range.clone());
+        let whole = live.blocks.outer(range.start);
+        let whole = whole.filter(|(start, block)| *start == range.start && block.end <= range.end);
+        let released = whole.map(|(_, block)| (block.object, block.end - range.start));
+        self.session.objects.unmap(&mut live.blocks, range.clone(), time_ns);
+        self.log_release(note, time_ns, words::Call::Munmap, range.start, released);
+    }
+
+    fn log_release(
+        &mut self,
+        note: &HeapNote,
+        time_ns: u64,
+        how: words::Call,
+        address: u64,
+        released: Option<(ObjectId, u64)>,
+    ) {
+        let (Some((object, size)), Some(live)) = (released, self.session.processes.get(note.pid)) else { return };
+        let Some(thread) = self.session.threads.at(live.id, note.tid, time_ns) else { return };
+        self.session.output.add_allocation(tables::Allocation {
+            process: live.id,
+            time_ns,
+            thread,
+            object: Some(object),
+            call: how,
+            address,
+            bytes: size,
+            weight: size,
+        });
+    }
+
+    fn mapped(&mut self, pid: i32, address: u64, size: u64, (protection, flags, offset): (u32, u32, u64)) {
+        if flags & ANONYMOUS == 0 {
+            // A file's mapping comes from the kernel, with its name.
+            return;
+        }
+        let shared = flags & libc::MAP_SHARED as u32 != 0;
+        let vma = Vma::reported(address, address.saturating_add(size), offset, protection, shared, 0, Path::new(""));
+        if let Some(live) = self.session.processes.get_mut(pid)
+            && live.vmas.find(address).is_none()
+        {
+            live.map(&mut self.session.images, vma);
+        }
+    }
+
+    /// A thread has changed its memory policy: asks which one it has now.
+    fn policy_changed(&mut self, pid: i32, tid: u32, time_ns: u64) {
+        if self.session.options.machine.is_virtual {
+            return;
+        }
+        let Some(cpus) = self.session.threads.get(tid).map(|thread| thread.bound.cpus.clone()) else { return };
+        if let Ok(policy) = thread_policy(pid, tid as i32) {
+            self.session.threads.bind(tid, self.session.options.binding(cpus, policy), time_ns, "set_mempolicy");
+        }
+    }
+
+    /// `mremap`: pages keep their homes and their first touches at another address.
+    fn remapped(&mut self, note: &HeapNote, time_ns: u64, old: Range<u64>, new: Range<u64>) {
+        let pid = note.pid;
+        let moved = self.session.processes.get(pid).and_then(|live| live.vmas.find(old.start).cloned());
+        let bindings =
+            self.session.processes.get(pid).map(|live| live.policies.bindings.within(&old)).unwrap_or_default();
+        if old.start == new.start {
+            if new.end < old.end {
+                self.unmapped(note, time_ns, new.end, old.end - new.end);
+            }
+            self.block_moved(pid, time_ns, &old, &new);
+        } else {
+            // What was mapped there made room.
+            self.unmapped(note, time_ns, new.start, new.end - new.start);
+            self.block_moved(pid, time_ns, &old, &new);
+            let pages = self.unmapped(note, time_ns, old.start, old.end - old.start);
+            self.place_moved(pid, time_ns, &pages, old.start, &new);
+        }
+        if let (Some(mut vma), Some(live)) = (moved, self.session.processes.get_mut(pid)) {
+            (vma.start, vma.end) = (new.start, new.end);
+            live.map(&mut self.session.images, vma);
+            live.policies.bindings.put(&bindings, &old, &new);
+        }
+    }
+
+    fn block_moved(&mut self, pid: i32, time_ns: u64, old: &Range<u64>, new: &Range<u64>) {
+        if let Some(live) = self.session.processes.get_mut(pid) {
+            self.session.objects.moved(&mut live.blocks, old.clone(), new.clone(), time_ns);
+            live.reserved.moved(old.clone(), new.clone());
+        }
+    }
+
+    /// Enters pages that were at `old` and behind at the same distance from the start of `new`, as far as that reaches.
+    fn place_moved(&mut self, pid: i32, time_ns: u64, pages: &[Run], old: u64, new: &Range<u64>) {
+        let bin = self.session.bin(time_ns);
+        let (from, to, end) = (Page::of(old).0, Page::of(new.start).0, Page::of(new.end.saturating_add(4095)).0);
+        let Some(live) = self.session.processes.get_mut(pid) else { return };
+        for run in pages {
+            let touch = self.session.pages.touches.intern(Touch {
+                bin,
+                moved: true,
+                to_another: false,
+                ..self.session.pages.touches.get(run.state.touch)
+            });
+            let (home, inferred) = (run.state.home, run.state.inferred);
+            let first = run.page.0.saturating_sub(from) + to;
+            let last = (first + run.count).min(end);
+            // A huge page that comes to lie across the bounds of 2 MiB is split.
+            if run.state.huge && first % CHUNK == 0 && last % CHUNK == 0 {
+                let chunks = (first..last).step_by(CHUNK as usize);
+                chunks.for_each(|chunk| live.pages.place_huge(Page(chunk), touch, home, inferred));
+            } else {
+                (first..last).for_each(|page| live.pages.place(Page(page), touch, home, inferred));
+            }
+        }
+    }
+
+    /// Memory is gone, and its pages with it. Returns them.
+    fn unmapped(&mut self, note: &HeapNote, time_ns: u64, address: u64, size: u64) -> Vec<Run> {
+        // Faults of this batch came before: their pages must be known before they are forgotten.
+        self.session.settle();
+        let bin = self.session.bin(time_ns);
+        let Some(live) = self.session.processes.get_mut(note.pid) else { return Vec::new() };
+        let end = address.saturating_add(size);
+        live.unmap(address, end);
+        live.policies.bindings.set(address..end, None);
+        if address < end {
+            live.policies.brought_in.remove(address..end);
+        }
+        let gone = self.session.pages.gone(live, Page::of(address), Page::of(end.saturating_add(4095)), bin);
+        self.blocks_unmapped(note, time_ns, address..end);
+        gone
+    }
+
+    /// Fresh memory, whose pages the kernel brings in as it is mapped (MAP_POPULATE, MAP_LOCKED): no fault reports
+    /// them, but the call that maps them does. Brought in at once by a thread's call from this site and stack, or not.
+    fn remaps(
+        &mut self,
+        pid: i32,
+        range: Range<u64>,
+        brought_in: Option<(Option<SiteId>, Option<StackId>)>,
+        time_ns: u64,
+        (thread, object): (ThreadId, ObjectId),
+    ) {
+        if range.is_empty() {
+            return;
+        }
+        let touch = brought_in.and_then(|(site, stack)| {
+            let process = self.session.processes.get(pid)?.id;
+            let node = self.session.threads.of_process(process).find(|known| known.id == thread)?.bound.node;
+            let (bin, pinned) = (self.session.bin(time_ns), node.is_some());
+            let touch = Touch::first(process, thread, node, site?, stack, bin, pinned, Fault::Anonymous, Some(object));
+            Some(self.session.pages.touches.intern(Touch { call: Some(SystemCall::Mmap), ..touch }))
+        });
+        let Some(live) = self.session.processes.get_mut(pid) else { return };
+        match touch {
+            Some(touch) => live.policies.brought_in.insert(range, touch),
+            None => live.policies.brought_in.remove(range),
+        }
+    }
+}

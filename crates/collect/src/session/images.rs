@@ -1,0 +1,38 @@
+//! Files that are mapped into programs, and what is known of their code, for all processes.
+
+use super::code_bytes::CodeBytes;
+use super::intern::Code;
+use crate::unwind::{Module, ModuleCache};
+use numalens_profile::ids::ModuleId;
+use numalens_profile::tables;
+use rustc_hash::FxHashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What is shared by all processes when code is looked at.
+#[derive(Default)]
+pub struct Images {
+    pub modules: ModuleCache,
+    pub bytes: CodeBytes,
+    pub code: Code,
+    /// The file of each module that has one, as it was mapped first.
+    files: FxHashMap<ModuleId, (PathBuf, Arc<Module>)>,
+    /// How far the recording has come.
+    pub now_ns: u64,
+    /// Rows that the profile does not have yet.
+    pub new_mappings: Vec<tables::Mapping>,
+}
+
+impl Images {
+    /// Modules whose path leads to another file than the one that was executed, or to none: it was unlinked or
+    /// replaced, never had a name, or had it in another mount namespace.
+    pub fn out_of_reach(&self) -> impl Iterator<Item = (ModuleId, Arc<Module>)> {
+        let gone = self.files.iter().filter(|(_, (path, image))| !image.is_at(path));
+        gone.map(|(module, (_, image))| (*module, image.clone()))
+    }
+
+    /// A module was mapped from a file.
+    pub fn mapped(&mut self, module: ModuleId, path: &Path, image: &Arc<Module>) {
+        self.files.entry(module).or_insert_with(|| (path.to_owned(), image.clone()));
+    }
+}
