@@ -22,6 +22,8 @@ The table is made from `crates/agent/src/syscalls/table/rows.rs` by
 - *By `int 0x80`*: the numbers of the same call in 32-bit form, where its arguments are the same.
 ";
 
+const COLUMNS: &str = "| call | looked at | virtual machine | kernel fills | by `int 0x80` |\n|---|---|---|---|---|\n";
+
 #[test]
 fn rows_are_found_by_their_numbers() {
     for wanted in &ROWS[1..] {
@@ -61,12 +63,7 @@ fn page() -> String {
     for row in ROWS[1..].iter().filter(|row| row.is_seen()) {
         if subject != Some(row.subject) {
             subject = Some(row.subject);
-            let _ = write!(
-                page,
-                "\n## {}\n{}",
-                row.subject.title(),
-                "| call | looked at | virtual machine | kernel fills | by `int 0x80` |\n|---|---|---|---|---|\n"
-            );
+            let _ = write!(page, "\n## {}\n{COLUMNS}", row.subject.title());
         }
         let yes = |is: bool| if is { "yes" } else { "" };
         let old: Vec<String> = row.old.iter().map(u32::to_string).collect();
