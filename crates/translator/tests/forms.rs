@@ -81,7 +81,7 @@ impl S<'_> {
     /// An image of the state at r8: so many bytes, and the components of a mask that the processor has.
     fn image(&self, kind: Kind, bytes: u64, mask: u32) -> Vec<Expected> {
         let enabled = Vectors::enabled();
-        let components = (2..32).filter(|number| mask & enabled >> number & 1 == 1).map(Vectors::component);
+        let components = (2..32).filter(|number| (mask & enabled) >> number & 1 == 1).map(Vectors::component);
         let all = [(0, bytes)].into_iter().chain(components);
         let at = |offset: u64| (self.r8() + offset) >> 12;
         let pages: BTreeSet<u64> = all.flat_map(|(start, bytes)| at(start)..=at(start + bytes - 1)).collect();
