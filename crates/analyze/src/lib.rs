@@ -36,6 +36,7 @@ pub use facts::fold::Need;
 pub use facts::placed::FirstTouches;
 pub use model::about::{About, Unit};
 pub use model::counts::Counts;
+pub use model::patterns::{Pattern, Remedy};
 pub use model::report::Report;
 pub use model::tally::Tally;
 pub use model::{counts, intervals, metrics, report, terms};

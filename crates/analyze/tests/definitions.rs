@@ -6,11 +6,11 @@
 
 use numalens_analyze::report::{Field, Report, Shape, Value};
 use numalens_analyze::{Options, intervals, sections};
-use numalens_profile::Profile;
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::testing::Synthetic;
 use numalens_profile::words::*;
+use numalens_profile::{Profile, RecordedUnit};
 use numalens_topology::NodeId;
 
 fn reports(content: &Synthetic, options: &Options) -> Vec<Report> {
@@ -85,7 +85,7 @@ fn same(left: Option<(f64, f64)>, right: Option<(f64, f64)>) {
 #[test]
 fn samples_of_events_count_their_period() {
     let mut content = Synthetic::example();
-    content.meta.unit = "estimated accesses".to_string();
+    content.meta.unit = RecordedUnit::EstimatedAccesses;
     for row in &mut content.site_accesses {
         row.period = 1000;
     }

@@ -5,9 +5,9 @@
 use numalens_analyze::paths::{self, Grain};
 use numalens_analyze::whatif::{self, Plan};
 use numalens_analyze::{Options, advice, diff, sections};
-use numalens_profile::Profile;
 use numalens_profile::ids::*;
 use numalens_profile::testing::Synthetic;
+use numalens_profile::{Engine, Profile, RecordedUnit};
 use numalens_simulate::{Policy, Threads};
 use numalens_topology::NodeId;
 
@@ -105,7 +105,7 @@ fn no_value_breaks_an_analysis() {
         }
         if seed % 2 == 0 {
             mad.samples.clear();
-            (mad.meta.unit, mad.meta.engine) = ("accesses".into(), "exact".into());
+            (mad.meta.unit, mad.meta.engine) = (RecordedUnit::Accesses, Engine::Exact);
         }
         let path = mad.write(&directory.path().join(format!("{seed}.numalens"))).unwrap();
         let profile = Profile::open(&path).unwrap();

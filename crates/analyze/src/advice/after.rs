@@ -1,9 +1,8 @@
 //! How the traffic of a subject would be under a remedy.
 
 use super::case::Case;
-use super::words as w;
 use crate::model::about::Unit;
-use crate::model::report::Word;
+use crate::model::patterns::Pattern;
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
 
@@ -43,8 +42,8 @@ impl Case<'_> {
     }
 
     /// The traffic where the remedy costs as much as it can.
-    pub(super) fn worst(&self, pattern: &Word) -> Option<Traffic> {
-        (pattern.name == w::READ_BY_ALL.name).then(|| self.replicated(1.0))
+    pub(super) fn worst(&self, pattern: Pattern) -> Option<Traffic> {
+        (pattern == Pattern::ReadByAll).then(|| self.replicated(1.0))
     }
 
     /// Reads are local; what is written while it is shared is written to every copy, and who wrote it before did so where

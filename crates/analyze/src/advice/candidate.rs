@@ -1,13 +1,14 @@
 //! A finding before it is ranked, and what it takes to be one.
 
 use crate::facts::code::OwnPlace;
-use crate::model::report::{Field, Member, Word};
+use crate::model::patterns::{Pattern, Remedy};
+use crate::model::report::{Field, Member};
 use numalens_simulate::Traffic;
 
 /// A finding before it is ranked.
 pub(super) struct Candidate {
-    pub(super) pattern: &'static Word,
-    pub(super) remedy: &'static Word,
+    pub(super) pattern: Pattern,
+    pub(super) remedy: Remedy,
     pub(super) place: Option<OwnPlace>,
     pub(super) object: Vec<Field>,
     pub(super) evidence: Vec<Field>,

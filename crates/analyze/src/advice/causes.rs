@@ -6,6 +6,7 @@
 
 use super::judgement::Judgement;
 use crate::facts::code::OwnPlace;
+use crate::model::patterns::{Pattern, Remedy};
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
@@ -50,7 +51,7 @@ fn members(mut group: Vec<Judgement<'_>>) -> Vec<Judgement<'_>> {
     group
 }
 
-fn causes(one: &Judgement<'_>) -> Vec<(&'static str, &'static str, Cause)> {
+fn causes(one: &Judgement<'_>) -> Vec<(Pattern, Remedy, Cause)> {
     let study = one.case.usages.study;
     let mut found = Vec::new();
     match &one.case.subject.example {
@@ -70,7 +71,7 @@ fn causes(one: &Judgement<'_>) -> Vec<(&'static str, &'static str, Cause)> {
     }
     let touched = one.case.first_touch().map(|place| place.location);
     found.extend(touched.and_then(|place| Some(Cause::Touched(place.file?, place.line?))));
-    found.into_iter().map(|cause| (one.pattern.name, one.remedy.name, cause)).collect()
+    found.into_iter().map(|cause| (one.pattern, one.remedy, cause)).collect()
 }
 
 /// A number for each: the same for those that have a key in common, by themselves or through others.

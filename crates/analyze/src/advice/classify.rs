@@ -5,13 +5,13 @@ use super::case::{Case, OWN, cases, is_far, is_slow};
 use super::judgement::Judgement;
 use super::neighbours::Neighbours;
 use super::program::Clusters;
-use super::words as w;
 use super::{causes, evidence};
 use crate::dataset::usages::Usages;
 use crate::facts::contended_lines;
 use crate::facts::usage::Usage;
 use crate::model::object_group::Group;
-use crate::model::report::{Field, Word};
+use crate::model::patterns::{Pattern, Remedy};
+use crate::model::report::Field;
 use numalens_profile::words::{ObjectKind, Placed};
 use numalens_simulate::Traffic;
 use rayon::prelude::*;
@@ -29,7 +29,7 @@ const LINE: f64 = 64.0;
 /// What an object is used like, with what was seen of it.
 pub struct Judged {
     /// Pattern and remedy; none: nothing to change, or too little was seen to say.
-    pub pattern: Option<(&'static Word, &'static Word)>,
+    pub pattern: Option<(Pattern, Remedy)>,
     pub evidence: Vec<Field>,
 }
 
@@ -108,37 +108,37 @@ fn candidate(usages: &Usages, group: &[Judgement<'_>]) -> Option<Candidate> {
 
 impl Case<'_> {
     /// Pattern, remedy, and how its traffic would be then.
-    pub(super) fn judge(&self) -> Option<(&'static Word, &'static Word, Traffic)> {
+    pub(super) fn judge(&self) -> Option<(Pattern, Remedy, Traffic)> {
         let (pattern, remedy, after) = self.judge_use()?;
-        let by_touch = [w::MISPLACED_BLOCKS.name, w::PRIVATE_ELSEWHERE.name].contains(&pattern.name);
+        let by_touch = matches!(pattern, Pattern::MisplacedBlocks | Pattern::PrivateElsewhere);
         // Where one node touched all of it first, it would lie there without the policy.
         if by_touch && self.policy().is_some() && self.serial_share() < SERIAL {
-            return Some((&w::PLACED_BY_POLICY, &w::DROP_POLICY, after));
+            return Some((Pattern::PlacedByPolicy, Remedy::DropPolicy, after));
         }
         Some((pattern, remedy, after))
     }
 
-    pub(super) fn judge_use(&self) -> Option<(&'static Word, &'static Word, Traffic)> {
+    pub(super) fn judge_use(&self) -> Option<(Pattern, Remedy, Traffic)> {
         if is_slow(self.usages, self.usage) {
-            return Some((&w::SLOW_TIER, &w::MOVE_TO_TIER, self.fast_tier()));
+            return Some((Pattern::SlowTier, Remedy::MoveToTier, self.fast_tier()));
         }
         if !is_far(self.usages, self.usage) {
             return None;
         }
         let n = self.users.len();
         if self.line_is_shared() {
-            return Some((&w::SHARED_LINE, &w::SPLIT_LINE, self.all_local()));
+            return Some((Pattern::SharedLine, Remedy::SplitLine, self.all_local()));
         }
         if self.usages.working_sets.keep(self.id) {
             return None;
         }
         if let Some(handed_on) = &self.handed_on {
-            return Some((&w::HANDED_ON, &w::FRESH_PAGES, self.mostly_local(handed_on.own)));
+            return Some((Pattern::HandedOn, Remedy::FreshPages, self.mostly_local(handed_on.own)));
         }
         let of_objects = self.objects.map_or(0.0, |sharing| sharing.main_share(n));
         if (n == 1 && !self.lies_with_its_user()) || (of_objects >= OWN && self.usage.objects.len() > 1) {
             return Some((
-                &w::PRIVATE_ELSEWHERE,
+                Pattern::PrivateElsewhere,
                 self.made_locally(),
                 self.mostly_local(of_objects.max(self.of_pages())),
             ));
@@ -147,38 +147,38 @@ impl Case<'_> {
         if self.of_pages() >= OWN && self.subject.pages() >= n as u64 {
             // Whoever touches a huge page first, most of it is others'.
             if self.huge_pages.is_some_and(|sharing| sharing.main_share(n) < OWN) {
-                return Some((&w::HUGE_PAGE_SPLIT, &w::ALIGN_TO_HUGE_PAGES, self.mostly_local(self.of_pages())));
+                return Some((Pattern::HugePageSplit, Remedy::AlignToHugePages, self.mostly_local(self.of_pages())));
             }
             return Some(self.blocks());
         }
         if self.usage.written_while_shared(self.subject.bytes) < RARELY {
-            return Some((&w::READ_BY_ALL, &w::REPLICATE, self.replicated(1.0 / LINE)));
+            return Some((Pattern::ReadByAll, Remedy::Replicate, self.replicated(1.0 / LINE)));
         }
-        self.pages.map(|_| (&w::SHARED_READ_WRITE, &w::INTERLEAVE, self.interleaved()))
+        self.pages.map(|_| (Pattern::SharedReadWrite, Remedy::Interleave, self.interleaved()))
     }
 
     /// Disjoint parts: who touched them says what went wrong.
-    pub(super) fn blocks(&self) -> (&'static Word, &'static Word, Traffic) {
+    pub(super) fn blocks(&self) -> (Pattern, Remedy, Traffic) {
         let after = self.mostly_local(self.of_pages());
         let unseen = self.subject.placed.get(&Placed::Unseen).copied().unwrap_or(0);
         let by_kernel = unseen * 2 > self.subject.bytes || self.subject.kind == Some(ObjectKind::File);
         match (self.serial_share() >= SERIAL, by_kernel) {
-            (true, false) => (&w::SERIAL_INITIALISATION, &w::PARALLEL_INITIALISATION, after),
+            (true, false) => (Pattern::SerialInitialisation, Remedy::ParallelInitialisation, after),
             // Objects of one line that are each small: one line allocates for all.
             (false, false) if self.subject.count > self.users.len() as u64 => {
-                (&w::PRIVATE_ELSEWHERE, self.made_locally(), after)
+                (Pattern::PrivateElsewhere, self.made_locally(), after)
             }
-            _ => (&w::MISPLACED_BLOCKS, &w::BLOCK_PLACEMENT, after),
+            _ => (Pattern::MisplacedBlocks, Remedy::BlockPlacement, after),
         }
     }
 
     /// How its user is the one who makes it. Nobody allocates a stack.
-    pub(super) fn made_locally(&self) -> &'static Word {
-        if self.subject.kind == Some(ObjectKind::Stack) { &w::LOCAL_STACK } else { &w::LOCAL_ALLOCATION }
+    pub(super) fn made_locally(&self) -> Remedy {
+        if self.subject.kind == Some(ObjectKind::Stack) { Remedy::LocalStack } else { Remedy::LocalAllocation }
     }
 
     /// Whether it was seen, and does not only follow from how small it is.
-    pub(super) fn is_certain(&self, pattern: &Word) -> bool {
-        pattern.name != w::SHARED_LINE.name || self.contended.is_some_and(|lines| lines.often * 2 > lines.samples)
+    pub(super) fn is_certain(&self, pattern: Pattern) -> bool {
+        pattern != Pattern::SharedLine || self.contended.is_some_and(|lines| lines.often * 2 > lines.samples)
     }
 }

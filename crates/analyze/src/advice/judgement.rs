@@ -3,12 +3,12 @@
 use super::case::Case;
 use super::evidence;
 use super::neighbours::PageOfVariables;
-use super::words as w;
 use crate::dataset::usages::Usages;
 use crate::facts::code::OwnPlace;
 use crate::model::metrics;
 use crate::model::object_group::Group;
-use crate::model::report::{Field, Member, Value, Word};
+use crate::model::patterns::{Pattern, Remedy};
+use crate::model::report::{Field, Member, Value};
 use numalens_profile::ids::SiteId;
 use numalens_profile::tables::Object;
 use numalens_profile::words::ObjectKind;
@@ -20,8 +20,8 @@ const CALLERS: usize = 3;
 /// A subject that could be placed better, and how its traffic would be then.
 pub(super) struct Judgement<'a> {
     pub(super) case: Case<'a>,
-    pub(super) pattern: &'static Word,
-    pub(super) remedy: &'static Word,
+    pub(super) pattern: Pattern,
+    pub(super) remedy: Remedy,
     pub(super) after: Traffic,
     pub(super) page: PageOfVariables<'a>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Judgement<'a> {
 impl Judgement<'_> {
     /// Of the objects that share the subject's pages, the one whose lines travel.
     pub(super) fn contended_object(&self) -> Option<&Object> {
-        let contended = self.case.contended.filter(|_| self.pattern.name == w::SHARED_LINE.name)?;
+        let contended = self.case.contended.filter(|_| self.pattern == Pattern::SharedLine)?;
         let object = self.case.usages.study.objects.get(&contended.object()?)?;
         let other = self.case.subject.example.as_ref().is_none_or(|example| Group::of(example) != Group::of(object));
         other.then_some(object)
@@ -37,7 +37,7 @@ impl Judgement<'_> {
 
     /// The object that lies on the subject's pages by now.
     pub(super) fn next_object(&self) -> Option<&Object> {
-        self.case.handed_on.as_ref().filter(|_| self.pattern.name == w::HANDED_ON.name)?.next
+        self.case.handed_on.as_ref().filter(|_| self.pattern == Pattern::HandedOn)?.next
     }
 
     /// The one object that it is about, in place of the subject's own.
@@ -70,16 +70,14 @@ impl Judgement<'_> {
         if busiest.is_some() && is_of_another && self.case.contended.is_none() {
             return busiest;
         }
-        match self.remedy.name {
-            name if name == w::SPLIT_LINE.name => {
+        match self.remedy {
+            Remedy::SplitLine => {
                 let own = |site: &SiteId| study.code.own_frame(*site).is_some();
                 let sites = self.case.contended.map(|lines| &lines.sites).into_iter().flatten();
                 let hottest = sites.filter(|(site, _)| own(site)).max_by_key(|(_, n)| **n);
                 hottest.map(|(site, _)| study.code.own(*site)).or(busiest).or(allocated).or(first_touch)
             }
-            name if name == w::LOCAL_ALLOCATION.name || name == w::PARALLEL_INITIALISATION.name => {
-                first_touch.or(allocated)
-            }
+            Remedy::LocalAllocation | Remedy::ParallelInitialisation => first_touch.or(allocated),
             _ => allocated.or(first_touch),
         }
     }

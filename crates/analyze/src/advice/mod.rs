@@ -24,7 +24,6 @@ mod notes;
 mod program;
 mod snippets;
 mod unbound;
-pub mod words;
 
 pub(crate) use candidate::{LEAST_GAIN, LEAST_SAMPLES};
 
@@ -208,7 +207,7 @@ fn finding(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<Findin
             pattern: candidate.pattern,
             remedy: candidate.remedy,
             in_code: snippets::in_code(candidate.remedy, language, candidate.name.as_deref()),
-            without_code: snippets::without_code(candidate.remedy, openmp),
+            without_code: snippets::without_code(candidate.remedy, openmp).to_string(),
             place,
             object: candidate.object,
             evidence: candidate.evidence,

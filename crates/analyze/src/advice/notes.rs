@@ -4,9 +4,10 @@
 use super::candidate::LEAST_SHARE;
 use super::neighbours::Neighbours;
 use super::unbound::Unbound;
-use super::{classify, kept, words};
+use super::{classify, kept};
 use crate::dataset::usages::Usages;
-use crate::model::report::{Finding, Value, Word};
+use crate::model::patterns::Pattern;
+use crate::model::report::{Finding, Value};
 
 /// One sentence each.
 pub fn of(
@@ -15,10 +16,10 @@ pub fn of(
     findings: &[Finding],
     unbound: Option<&Unbound>,
 ) -> Vec<String> {
-    let told = |pattern: &Word| findings.iter().any(|finding| finding.pattern.name == pattern.name);
-    let varies = if told(&words::HANDED_ON) || usages.all.accesses() == 0 { None } else { classify::varies(usages) };
+    let told = |pattern: Pattern| findings.iter().any(|finding| finding.pattern == pattern);
+    let varies = if told(Pattern::HandedOn) || usages.all.accesses() == 0 { None } else { classify::varies(usages) };
     // Lines that travel are in caches too, and no comfort.
-    let kept = if told(&words::SHARED_LINE) { None } else { kept::note(usages, neighbours) };
+    let kept = if told(Pattern::SharedLine) { None } else { kept::note(usages, neighbours) };
     let all = [waiting(usages), kept, varies, unbound.map(Unbound::words)];
     all.into_iter().flatten().collect()
 }

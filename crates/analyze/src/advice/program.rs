@@ -1,7 +1,6 @@
 //! What concerns no one object: threads bound to no node, threads that share and are apart, code, crowded pages.
 
 use super::candidate::{Candidate, Effect};
-use super::words as w;
 use crate::dataset::clusters::{self, Cluster};
 use crate::dataset::study::Study;
 use crate::dataset::usages::Usages;
@@ -12,6 +11,7 @@ use crate::facts::usage::Usage;
 use crate::model::counts::{Counts, percent};
 use crate::model::intervals;
 use crate::model::metrics;
+use crate::model::patterns::{Pattern, Remedy};
 use crate::model::report::{Field, Value};
 use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::words::{Class, ObjectKind};
@@ -79,8 +79,8 @@ fn unpinned(usages: &Usages) -> Option<Candidate> {
         Field::new("threads", "threads bound to no node", Value::Count(threads.len() as u64)),
     ];
     Some(Candidate {
-        pattern: &w::UNPINNED_THREADS,
-        remedy: &w::PIN_THREADS,
+        pattern: Pattern::UnpinnedThreads,
+        remedy: Remedy::PinThreads,
         place: Some(usages.study.code.own(site)),
         object: Vec::new(),
         evidence,
@@ -129,8 +129,8 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
         Field::new("groups", "groups", Value::List(groups.collect())),
     ];
     Some(Candidate {
-        pattern: &w::SPLIT_CLUSTERS,
-        remedy: &w::CO_LOCATE_THREADS,
+        pattern: Pattern::SplitClusters,
+        remedy: Remedy::CoLocateThreads,
         place: Some(study.code.own(site)),
         object: Vec::new(),
         evidence,
@@ -180,8 +180,8 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
         let fetched = Value::users(nodes.iter().map(|(node, n)| (Some(*node), *n)));
         let homes = traffic.homes().into_iter().map(|(node, n)| (Some(node), n as u64));
         found.push(Candidate {
-            pattern: &w::REMOTE_CODE,
-            remedy: if users > 1 { &w::REPLICATE_TEXT } else { &w::LOCAL_TEXT },
+            pattern: Pattern::RemoteCode,
+            remedy: if users > 1 { Remedy::ReplicateText } else { Remedy::LocalText },
             place: None,
             object: vec![
                 Field::new("kind", "kind", Value::Text(ObjectKind::Code.word().to_string())),
@@ -259,8 +259,8 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
     let object = study.objects.get(worst)?;
     let place: Option<OwnPlace> = study.wanted_at(object.stack, object.site);
     Some(Candidate {
-        pattern: &w::OBJECTS_SHARE_PAGE,
-        remedy: &w::ALIGN_OR_PAD,
+        pattern: Pattern::ObjectsSharePage,
+        remedy: Remedy::AlignOrPad,
         object: vec![
             Field::new("kind", "kind", Value::Text(object.kind.word().to_string())),
             Field::new("name", "name", Value::Text(object.name.clone())),

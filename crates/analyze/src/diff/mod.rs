@@ -115,10 +115,10 @@ fn doubts(studies: Sides<&Study>) -> Vec<String> {
         }
     };
     let (a, b) = (&studies.before.about.meta, &studies.after.about.meta);
-    differ("the unit", &a.unit, &b.unit, "only shares can be compared");
+    differ("the unit", a.unit.word(), b.unit.word(), "only shares can be compared");
     differ("the machine", &a.machine_name, &b.machine_name, "distances and nodes are others");
-    differ("the placement of threads", &a.placement, &b.placement, "it is part of the change");
-    differ("the policy of pages", &a.policy, &b.policy, "it is part of the change");
+    differ("the placement of threads", &a.placement.to_string(), &b.placement.to_string(), "it is part of the change");
+    differ("the policy of pages", &a.policy.to_string(), &b.policy.to_string(), "it is part of the change");
     differ(
         "the period of samples",
         &a.period.to_string(),

@@ -11,7 +11,7 @@
 //! a phase are right to some milliseconds.
 
 use crate::model::about::{About, Unit};
-use numalens_profile::{LOOKS, MOST_LOOKS};
+use numalens_profile::{Engine, LOOKS, MOST_LOOKS};
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -32,7 +32,7 @@ impl Looks {
     /// None where counts are of the time at which they were seen: samples.
     pub fn of(about: &About) -> Option<Self> {
         let bin_ns = about.meta.bin_ns;
-        if about.unit != Unit::Accesses || about.meta.engine != "exact" || bin_ns == 0 {
+        if about.unit != Unit::Accesses || about.meta.engine != Engine::Exact || bin_ns == 0 {
             return None;
         }
         let list = about.meta.extra.get(LOOKS).and_then(|looks| looks.as_array());
@@ -96,10 +96,11 @@ impl Looks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use numalens_profile::Meta;
+    use numalens_profile::{Meta, RecordedUnit};
 
     fn looks(times_ms: &[u64]) -> Looks {
-        let mut meta = Meta { engine: "exact".into(), unit: "accesses".into(), bin_ns: 10_000_000, ..Meta::default() };
+        let mut meta =
+            Meta { engine: Engine::Exact, unit: RecordedUnit::Accesses, bin_ns: 10_000_000, ..Meta::default() };
         let times: Vec<u64> = times_ms.iter().map(|ms| ms * 1_000_000).collect();
         meta.extra.insert(LOOKS.into(), times.into());
         Looks::of(&About::new(meta)).unwrap()
@@ -136,7 +137,7 @@ mod tests {
 
     #[test]
     fn samples_have_the_time_at_which_they_were_seen() {
-        let meta = Meta { unit: "time at memory instructions".into(), bin_ns: 10, ..Meta::default() };
+        let meta = Meta { unit: RecordedUnit::TimeAtMemory, bin_ns: 10, ..Meta::default() };
         assert!(Looks::of(&About::new(meta)).is_none());
     }
 }

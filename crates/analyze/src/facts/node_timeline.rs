@@ -107,14 +107,19 @@ impl FoldOf<ObjectAccess> for NodeTimes {
 mod tests {
     use super::*;
     use crate::model::tally::Tally;
-    use numalens_profile::{LOOKS, Meta};
+    use numalens_profile::{Engine, LOOKS, Meta, RecordedUnit};
 
     /// Guards timelines of short exact recordings: a look's counts do not stand at the look alone, sums stay, and a
     /// pause longer than between looks is a pause.
     #[test]
     fn what_a_look_finds_is_spread_over_the_time_before_it() {
-        let meta =
-            Meta { engine: "exact".into(), unit: "accesses".into(), bin_ns: 10_000_000, bins: 40, ..Meta::default() };
+        let meta = Meta {
+            engine: Engine::Exact,
+            unit: RecordedUnit::Accesses,
+            bin_ns: 10_000_000,
+            bins: 40,
+            ..Meta::default()
+        };
         let mut times = NodeTimes::default();
         for (bin, reads) in [(0, 10), (4, 103), (30, 7)] {
             times.0.insert((Bin(bin), None, None, Class::Local), Tally { reads, ..Tally::default() });
@@ -134,7 +139,7 @@ mod tests {
         assert_eq!(bins[..3], [(0, 10), (3, 51), (4, 52)]);
         assert!(bins[3..].iter().all(|(bin, reads)| (10..=30).contains(bin) && *reads == 1), "{bins:?}");
         assert_eq!(bins.len(), 10);
-        let sampled = About::new(Meta { unit: "time at memory instructions".into(), ..meta });
+        let sampled = About::new(Meta { unit: RecordedUnit::TimeAtMemory, ..meta });
         assert_eq!(by_bin(&times.spread(&sampled).0), by_bin(&times));
     }
 }

@@ -5,6 +5,7 @@
 
 use crate::model::intervals::Interval;
 use crate::model::metrics::{ACCESSES, Metric};
+use crate::model::patterns::{Pattern, Remedy};
 use numalens_topology::NodeId;
 use std::borrow::Cow;
 
@@ -118,8 +119,8 @@ impl Matrix {
 /// Something to change: advice, the most gainful first.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
-    pub pattern: &'static Word,
-    pub remedy: &'static Word,
+    pub pattern: Pattern,
+    pub remedy: Remedy,
     /// Where to change it.
     pub place: Option<Location>,
     /// Whose memory it is about; empty where it is about no one object.
@@ -143,15 +144,6 @@ pub struct Member {
     pub object: Vec<Field>,
     /// Its part of all accesses, and how much of that is remote.
     pub evidence: Vec<Field>,
-}
-
-/// A word of a closed set, for programs and for people.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Word {
-    pub name: &'static str,
-    pub title: &'static str,
-    /// One sentence.
-    pub help: &'static str,
 }
 
 /// Values over time, one per bin.

@@ -12,11 +12,12 @@ use crate::facts::placed::{self, FirstTouches};
 use crate::model::counts::{self, Counts};
 use crate::model::metrics;
 use crate::model::object_group::Group;
-use crate::model::report::{Column, Report, Shape, Shown, Table, Value, Word};
+use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::model::tally::{self, Bound};
 use crate::sections::lines::via;
+use numalens_profile::ObjectAttribution;
 use numalens_profile::ids::{ObjectId, ProcessId};
-use numalens_profile::tables::{BY_ADDRESS, Object};
+use numalens_profile::tables::Object;
 use numalens_profile::words::{Fault, ObjectKind};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
@@ -171,7 +172,7 @@ const SAMPLED_BELOW: u64 = 4 << 10;
 /// were not sampled, which a row of sampled ones stands for as well.
 fn unattributed(study: &Study) -> BTreeMap<ProcessId, u64> {
     let mut rest = BTreeMap::new();
-    if study.about.meta.unit_note.contains(BY_ADDRESS) {
+    if study.about.meta.object_attribution() == ObjectAttribution::EveryAccess {
         return rest;
     }
     for (key, tally) in &study.by_object.sums {
@@ -261,10 +262,9 @@ fn values(study: &Study, group: &Group, row: Row, total: &Counts, judged: Option
         Value::maybe(alone.and_then(|o| o.death_ns), Value::Time),
     ]);
     let pattern = judged.as_ref().and_then(|judged| judged.pattern);
-    let word = |word: &'static Word| Value::Text(word.name.to_string());
     values.extend([
-        Value::maybe(pattern, |(pattern, _)| word(pattern)),
-        Value::maybe(pattern, |(_, remedy)| word(remedy)),
+        Value::maybe(pattern, |(pattern, _)| Value::Text(pattern.name().to_string())),
+        Value::maybe(pattern, |(_, remedy)| Value::Text(remedy.name().to_string())),
         Value::maybe(judged, |judged| Value::Record(judged.evidence)),
     ]);
     values

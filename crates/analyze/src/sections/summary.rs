@@ -24,7 +24,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let unit = study.about.unit;
     let mut fields = vec![
         Field::new("unit", "unit", study.about.unit_for_people()).only(Shown::Screen),
-        Field::new("unit", "unit", Value::Text(study.about.meta.unit.clone())).only(Shown::Data),
+        Field::new("unit", "unit", Value::Text(study.about.meta.unit.to_string())).only(Shown::Data),
         Field::new("estimated", "estimated", Value::Flag(total.samples > 0)).only(Shown::Data),
         Field::new("samples", "samples", Value::Count(total.samples)).only(Shown::Data),
         Field::new("accesses", study.about.count_noun(), total.total()),

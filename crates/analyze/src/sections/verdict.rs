@@ -10,13 +10,13 @@
 //! Figures stand in the sentences as [`crate::model::wording`] writes them, and beside them for programs.
 
 use crate::advice;
-use crate::advice::words::{self as w};
 use crate::dataset::study::Study;
 use crate::dataset::usages;
 use crate::facts::fold::Need;
 use crate::facts::subjects::Subject;
 use crate::model::about::{About, Unit};
 use crate::model::counts::Counts;
+use crate::model::patterns::{Pattern, Remedy};
 use crate::model::report::{Field, Finding, Location, PerNode, Report, Shape, Shown, Value};
 use crate::model::wording;
 use numalens_profile::tables::Object;
@@ -76,7 +76,7 @@ fn of(study: &Study, findings: &[Finding], nothing: bool, doubts: &[String]) -> 
         Field::metric(&crate::model::metrics::UNPINNED_SHARE, total.percent(total.unpinned())).only(Shown::Data),
         Field::new("saved", "could be saved", Value::maybe(main, saving)).only(Shown::Data),
         Field::new("findings", "findings", Value::Count(findings.len() as u64)).only(Shown::Data),
-        Field::new("pattern", "pattern", Value::maybe(main, |main| text(main.pattern.name.to_string())))
+        Field::new("pattern", "pattern", Value::maybe(main, |main| text(main.pattern.name().to_string())))
             .only(Shown::Data),
     ];
     let mut limits = study.about.restrictions();
@@ -148,9 +148,9 @@ fn fault(study: &Study, finding: &Finding) -> String {
     let used = used(finding);
     let Some(memory) = memory(finding) else {
         let place = finding.place.as_ref().map(|place| format!(", most of all at {}", at(place)));
-        return format!("{}: {used}{}", pattern.title, place.unwrap_or_default());
+        return format!("{}: {used}{}", pattern.title(), place.unwrap_or_default());
     };
-    let mut sentence = format!("{}: {memory}", pattern.title);
+    let mut sentence = format!("{}: {memory}", pattern.title());
     let homes = homes(finding);
     match (touched(study, finding), homes) {
         (Some(touched), Some(homes)) => sentence += &format!(" {touched}, {homes}"),
@@ -217,11 +217,9 @@ fn touched(study: &Study, finding: &Finding) -> Option<String> {
         return None;
     }
     let mostly = if share < ALL { " for the most part" } else { "" };
-    let place = match (finding.remedy.name, &finding.place) {
+    let place = match (finding.remedy, &finding.place) {
         // Where a change begins is the first touch with these alone.
-        (name, Some(place)) if name == w::LOCAL_ALLOCATION.name || name == w::PARALLEL_INITIALISATION.name => {
-            Some(place.clone())
-        }
+        (Remedy::LocalAllocation | Remedy::ParallelInitialisation, Some(place)) => Some(place.clone()),
         _ => first_touch(study, finding),
     };
     let place = place.map(|place| format!(" at {}", short(&place))).unwrap_or_default();
@@ -265,20 +263,16 @@ fn used(finding: &Finding) -> String {
     let nodes = per_node(finding, "users")
         .map_or(0, |counts| counts.iter().filter(|(node, n)| node.is_some() && *n > 0).count());
     let threads = if nodes > 1 { format!("threads of {nodes} nodes") } else { "the threads of one node".to_string() };
-    let name = finding.pattern.name;
-    if name == w::SERIAL_INITIALISATION.name || name == w::MISPLACED_BLOCKS.name {
-        format!("{threads} use disjoint parts of it")
-    } else if name == w::READ_BY_ALL.name {
-        format!("{threads} read all of it")
-    } else if name == w::SHARED_READ_WRITE.name {
-        format!("{threads} read and write all over it")
-    } else {
-        wording::begun(finding.pattern.help)
+    match finding.pattern {
+        Pattern::SerialInitialisation | Pattern::MisplacedBlocks => format!("{threads} use disjoint parts of it"),
+        Pattern::ReadByAll => format!("{threads} read all of it"),
+        Pattern::SharedReadWrite => format!("{threads} read and write all over it"),
+        pattern => wording::begun(pattern.help()),
     }
 }
 
 fn remedy(finding: &Finding) -> String {
-    format!("{}: {}", finding.remedy.title, wording::begun(finding.remedy.help))
+    format!("{}: {}", finding.remedy.title(), wording::begun(finding.remedy.help()))
 }
 
 fn find<'a>(fields: &'a [Field], key: &str) -> Option<&'a Value> {

@@ -15,8 +15,7 @@ use numalens_collect::sample::launch::{LaunchError, keep_files_private};
 use numalens_collect::sample::perf::Scope;
 use numalens_collect::sample::session::SessionOptions;
 use numalens_collect::{doctor, exact, rank};
-use numalens_profile::tables::BY_ADDRESS;
-use numalens_profile::{Meta, Profile};
+use numalens_profile::{BY_ADDRESS, Meta, Profile, RecordedUnit};
 use numalens_topology::{Machine, PagePolicy, ThreadPlacement};
 use numalens_view::text::{self, Look};
 use progress::{Seen, Slowdown, Ticker};
@@ -289,13 +288,13 @@ fn prepare(args: &Args) -> Result<(RecordOptions, Target), String> {
         host: host_name(),
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
         numalens_version: env!("CARGO_PKG_VERSION").to_owned(),
-        engine: if exact { "exact" } else { "sample" }.to_owned(),
-        unit: if exact { "accesses" } else { "" }.to_owned(),
+        engine: if exact { numalens_profile::Engine::Exact } else { numalens_profile::Engine::Sample },
+        unit: if exact { RecordedUnit::Accesses } else { RecordedUnit::Unsaid },
         unit_note: if exact { counted_note(args.stack, args.cache, every_object) } else { String::new() },
         machine_name: machine.name.clone(),
         machine_virtual: machine.is_virtual,
-        placement: if machine.is_virtual { args.placement().to_string() } else { String::new() },
-        policy: if machine.is_virtual { args.policy().to_string() } else { String::new() },
+        placement: machine.is_virtual.then(|| args.placement()).into(),
+        policy: machine.is_virtual.then(|| args.policy()).into(),
         start_time: rfc3339(SystemTime::now()),
         frequency: (!exact).then_some(args.frequency() as f64),
         extra: args.cache.map(cache::describe).into_iter().collect(),

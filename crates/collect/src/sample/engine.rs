@@ -11,7 +11,7 @@ use crate::control::{Command, Control, control_answer};
 use crate::ending::{self, Ending};
 use crate::limits::{self, Limit, Need, TooLow};
 use crate::refused::refused;
-use numalens_profile::{Meta, Profile, Writer, start_threads};
+use numalens_profile::{Meta, Profile, RecordedUnit, Writer, start_threads};
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -259,7 +259,7 @@ fn open_events(
             Ok(perf) => {
                 options.session.period = 1;
                 options.meta.period = 1;
-                options.meta.unit = "estimated accesses".to_owned();
+                options.meta.unit = RecordedUnit::EstimatedAccesses;
                 options.meta.unit_note =
                     "accesses sampled by the processor, each counted as many as it stands for".to_owned();
                 return Ok((perf, plans));
@@ -270,7 +270,7 @@ fn open_events(
     let period = 1_000_000_000 / frequency;
     options.session.period = period;
     options.meta.period = period;
-    options.meta.unit = "time at memory instructions".to_owned();
+    options.meta.unit = RecordedUnit::TimeAtMemory;
     options.meta.unit_note =
         "clock samples weigh time: slow accesses count more than fast ones; they do not count accesses".to_owned();
     let plans: Vec<_> = always.into_iter().chain([EventPlan::clock(period)]).collect();
