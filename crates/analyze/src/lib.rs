@@ -11,10 +11,10 @@
 //! | `facts/` | tables folded to what analyses ask for, and what follows from such facts alone |
 //! | `dataset/` | the facts of one profile: what is read, how it is kept for the next question |
 //! | [`advice`] | patterns found in a dataset, and their remedies |
-//! | [`sections`] | one file each; `sections/mod.rs` has a row for each |
+//! | [`sections`] | one file each; `sections.rs` has a row for each |
 //! | [`diff`], [`whatif`], [`paths`], [`disassembly`] | questions that are no section |
 //!
-//! To add an analysis: its file in `sections/`, and a row in `sections/mod.rs`.
+//! To add an analysis: its file in `sections/`, and a row in `sections.rs`.
 
 pub mod advice;
 mod dataset;
