@@ -1,6 +1,8 @@
-//! Time of the first figures of filters that were never set, as `numalens view` computes them: facts kept, the whole recording studied.
+//! Time of the first figures of filters that were never set, as `numalens view` computes them: facts kept, the whole
+//! recording studied.
 //!
-//! `cargo run --release -p numalens-analyze --example filters PROFILE`, of a profile that `numalens-serve`'s example `large_profile` made.
+//! `cargo run --release -p numalens-analyze --example filters PROFILE`, of a profile that `numalens-serve`'s example
+//! `large_profile` made.
 
 use numalens_analyze::{Filter, Options, Shelf, advice, sections};
 use numalens_profile::Profile;

@@ -6,10 +6,11 @@
 //!                                                                 --> gain (cost model) --> ranked findings
 //! ```
 //!
-//! A remedy is a change of traffic: what the subject's accesses are taken away from, and where they go instead. Its gain
-//! is the difference in memory time that `numalens_simulate` predicts for the whole program; the interval spans the cost
-//! model's extremes and the chance of sampling. A finding needs evidence above noise: its accesses must be more than a
-//! hundredth of all at the lower end of the interval, and its gain more than [`LEAST_GAIN`]. No finding is an answer.
+//! A remedy is a change of traffic: what the subject's accesses are taken away from, and where they go instead. Its
+//! gain is the difference in memory time that `numalens_simulate` predicts for the whole program; the interval spans
+//! the cost model's extremes and the chance of sampling. A finding needs evidence above noise: its accesses must be
+//! more than a hundredth of all at the lower end of the interval, and its gain more than [`LEAST_GAIN`]. No finding is
+//! an answer.
 
 mod after;
 mod candidate;
@@ -161,8 +162,9 @@ impl Rank {
 
 /// With its gain when that is worth telling, and its rank.
 fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(Rank, Finding)> {
-    // Executed instructions are the measure that both have in common: those that access memory are a part of them. Sampled by
-    // time they have their own weights; counted, an access is one instruction as a fetch is. Those that wait are among both.
+    // Executed instructions are the measure that both have in common: those that access memory are a part of them.
+    // Sampled by time they have their own weights; counted, an access is one instruction as a fetch is. Those that wait
+    // are among both.
     let code: u64 = usages.study.fetches.instructions.values().sum();
     let accesses = match usages.study.about.unit {
         Unit::Time { .. } => usages.waiting.all.samples.max(usages.all.samples),

@@ -1,5 +1,5 @@
-//! The instructions of functions, each with its accesses and the line that it is of. Whoever asks brings the instructions: where a program's code
-//! is on a disk is nothing that a profile knows.
+//! The instructions of functions, each with its accesses and the line that it is of. Whoever asks brings the
+//! instructions: where a program's code is on a disk is nothing that a profile knows.
 
 use crate::dataset::study::Study;
 use crate::facts::code::Code;
@@ -32,7 +32,8 @@ pub struct MachineCode {
 /// What a study must have been loaded with.
 pub const NEEDS: &[Need] = &[Need::Sites, Need::Names];
 
-/// The instructions of a line that were seen to access memory, those with most accesses first: module, and address in it.
+/// The instructions of a line that were seen to access memory, those with most accesses first: module, and address in
+/// it.
 pub fn wanted(study: &Study, file: &str, line: u32) -> Vec<(ModuleId, u64)> {
     let mut counts: FxHashMap<SiteId, u64> = study.code.sites_at(file, line).map(|site| (site, 0)).collect();
     for ((site, _), tally) in study.sites.by_site() {
@@ -45,8 +46,8 @@ pub fn wanted(study: &Study, file: &str, line: u32) -> Vec<(ModuleId, u64)> {
     sites.into_iter().filter_map(|(site, _)| study.code.module_of(site)).collect()
 }
 
-/// The reports, `meta` first. `file` is the source beside which the instructions will stand: `at` is the line in it that an instruction was made of, or
-/// that it was inlined into.
+/// The reports, `meta` first. `file` is the source beside which the instructions will stand: `at` is the line in it
+/// that an instruction was made of, or that it was inlined into.
 pub fn reports(study: &Study, found: &MachineCode, file: &str) -> Vec<Report> {
     let MachineCode { instructions, code, doubts } = found;
     let mut counts: FxHashMap<(ModuleId, u64), Counts> = FxHashMap::default();

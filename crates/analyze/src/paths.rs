@@ -1,7 +1,7 @@
 //! Costs along call paths: what other programs' call trees and graphs are made of.
 //!
-//! A path is an instruction and, where it is known, how the program came there. Samples have a call stack each, and so have first touches; exact
-//! counts of accesses have none, so their paths are one instruction long.
+//! A path is an instruction and, where it is known, how the program came there. Samples have a call stack each, and so
+//! have first touches; exact counts of accesses have none, so their paths are one instruction long.
 
 use crate::dataset::load::Options;
 use crate::dataset::source::LoadError;

@@ -1,8 +1,8 @@
 //! What if: the figures of a recording under other machines, thread placements and page policies (`numalens simulate`).
 //!
 //! Who accessed which page is a fact of the recording; where threads and pages are is not, so one recording can be
-//! replayed anywhere. What the program would do otherwise on another machine (other numbers of threads, other schedules)
-//! nobody can know.
+//! replayed anywhere. What the program would do otherwise on another machine (other numbers of threads, other
+//! schedules) nobody can know.
 
 use crate::dataset::load::Options;
 use crate::dataset::source::LoadError;

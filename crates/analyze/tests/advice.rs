@@ -1,5 +1,5 @@
-//! Advice on programs of four threads on four nodes, made of exact counts: each planted pattern is the first finding, with
-//! its remedy and a gain that arithmetic on the cost model confirms; a program without a fault gets none.
+//! Advice on programs of four threads on four nodes, made of exact counts: each planted pattern is the first finding,
+//! with its remedy and a gain that arithmetic on the cost model confirms; a program without a fault gets none.
 
 use numalens_analyze::report::{Field, Finding, Report, Shape, Value};
 use numalens_analyze::whatif::{self, Plan, RECORDED_PAGE};
@@ -527,7 +527,8 @@ fn samples_that_are_few_for_a_page_are_enough_for_an_array() {
     first(&content, "shared-read-write", "interleave");
 }
 
-/// Its accesses tell on which node it made them; those of older versions leave it to the pinning log, which knows the end of a bin.
+/// Its accesses tell on which node it made them; those of older versions leave it to the pinning log, which knows the
+/// end of a bin.
 #[test]
 fn a_thread_that_goes_to_its_other_memory_within_a_bin() {
     let mut content = program();

@@ -1,8 +1,9 @@
 //! Every figure of the synthetic profile against its definition, worked out by hand.
 //!
-//! 77 accesses. Thread 0 on node 0 writes the 8 pages of the array, homed on 0: 16. Thread 1 on node 1 works on them: 32;
-//! on its stack and on a variable, homed on 1: 4 + 2; on a page without a home: 1. Thread 3 on node 2 uses node 3, which
-//! has memory only: 10. Thread 2 is unpinned: 4 to the array, 3 to the variable, 3 to a file on node 2, 2 to node 3.
+//! 77 accesses. Thread 0 on node 0 writes the 8 pages of the array, homed on 0: 16. Thread 1 on node 1 works on them:
+//! 32; on its stack and on a variable, homed on 1: 4 + 2; on a page without a home: 1. Thread 3 on node 2 uses node 3,
+//! which has memory only: 10. Thread 2 is unpinned: 4 to the array, 3 to the variable, 3 to a file on node 2, 2 to node
+//! 3.
 
 use numalens_analyze::report::{Field, Report, Shape, Value};
 use numalens_analyze::{Options, intervals, sections};

@@ -1,6 +1,8 @@
-//! Profiles with sound files and mad values: every analysis answers, or refuses with a reason; none crashes, and none eats the memory.
+//! Profiles with sound files and mad values: every analysis answers, or refuses with a reason; none crashes, and none
+//! eats the memory.
 //!
-//! What a value means is not checked here, only that nothing depends on values being sensible. The same numbers in every run.
+//! What a value means is not checked here, only that nothing depends on values being sensible. The same numbers in
+//! every run.
 
 use numalens_analyze::paths::{self, Grain};
 use numalens_analyze::whatif::{self, Plan};

@@ -16,7 +16,8 @@ fn profile(directory: &tempfile::TempDir) -> Profile {
 fn every_question_after_every_other() {
     let scratch = tempfile::tempdir().unwrap();
     let profile = profile(&scratch);
-    // One that counts of pages know, two that they do not: those take what the whole has; and one that asks what pages are.
+    // One that counts of pages know, two that they do not: those take what the whole has; and one that asks what pages
+    // are.
     let parts = [
         Filter { threads: vec![ThreadId(1)], ..Filter::default() },
         Filter { function: Some("work".to_string()), ..Filter::default() },

@@ -46,9 +46,9 @@ impl Case<'_> {
         (pattern == Pattern::ReadByAll).then(|| self.replicated(1.0))
     }
 
-    /// Reads are local; what is written while it is shared is written to every copy, and who wrote it before did so where
-    /// it lies. To make a copy is to read all of it from there, with so many accesses for each byte: what a node reads
-    /// once, it need not copy. Of time nobody knows how long that takes.
+    /// Reads are local; what is written while it is shared is written to every copy, and who wrote it before did so
+    /// where it lies. To make a copy is to read all of it from there, with so many accesses for each byte: what a node
+    /// reads once, it need not copy. Of time nobody knows how long that takes.
     pub(super) fn replicated(&self, of_byte: f64) -> Traffic {
         let shared = self.usage.written_while_shared(self.subject.bytes) / 100.0;
         let writes = self.usage.all.writes as f64 / (self.usage.all.accesses() as f64).max(1.0);

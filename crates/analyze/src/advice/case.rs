@@ -124,9 +124,11 @@ impl Case<'_> {
         most as f64 / (self.subject.bytes as f64).max(1.0)
     }
 
-    /// Its lines are contended, as counted or sampled; without addresses, several nodes write to fewer pages than they are.
+    /// Its lines are contended, as counted or sampled; without addresses, several nodes write to fewer pages than they
+    /// are.
     pub(super) fn line_is_shared(&self) -> bool {
-        // Beside exact counts a few accesses are looked at, where they are drawn: those of the subject say how it divides.
+        // Beside exact counts a few accesses are looked at, where they are drawn: those of the subject say how it
+        // divides.
         let exact = self.usage.all.samples == 0;
         let used: u64 = self.usage.nodes.values().map(Tally::basis).sum();
         match self.contended {
@@ -143,8 +145,8 @@ impl Case<'_> {
         }
     }
 
-    /// Whether lines could travel often enough to be felt: a write takes a line from every other node at most, so no more accesses
-    /// than that many find it gone.
+    /// Whether lines could travel often enough to be felt: a write takes a line from every other node at most, so no
+    /// more accesses than that many find it gone.
     pub(super) fn writes_move_lines(&self) -> bool {
         let writes: u64 = self.usage.nodes.values().map(|tally| tally.writes).sum();
         let accesses: u64 = self.usage.nodes.values().map(Tally::accesses).sum();

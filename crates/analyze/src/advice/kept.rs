@@ -12,7 +12,8 @@ pub fn note(usages: &Usages, neighbours: &Neighbours<'_>) -> Option<String> {
     let kept = |(id, _, usage): &(_, _, &Usage)| usages.working_sets.keep(*id) && usage.traffic.remote() > 0.0;
     let subjects: Vec<_> = cases(usages).filter(kept).collect();
     let remote: f64 = subjects.iter().map(|(.., usage)| usage.traffic.remote()).sum();
-    // Homes of pages at the end of a time bin may make a little more of it than the classes do, which the verdict tells.
+    // Homes of pages at the end of a time bin may make a little more of it than the classes do, which the verdict
+    // tells.
     let all = usages.study.total();
     let most = all.remote() as f64 * 100.0 / all.accesses().max(1) as f64;
     let share = usages.share(remote).0.min(most);

@@ -140,9 +140,9 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
     })
 }
 
-/// Code of a module that runs on other nodes than its pages lie on. Most fetches hit caches whatever the distance, so the
-/// gain is between nothing and what the distance would cost if none did; the estimate is a quarter of that. Code that fits in
-/// the first-level cache is fetched once.
+/// Code of a module that runs on other nodes than its pages lie on. Most fetches hit caches whatever the distance, so
+/// the gain is between nothing and what the distance would cost if none did; the estimate is a quarter of that. Code
+/// that fits in the first-level cache is fetched once.
 pub fn code(usages: &Usages) -> Vec<Candidate> {
     let mut modules: BTreeMap<Option<ModuleId>, (BTreeMap<NodeId, u64>, Traffic)> = BTreeMap::new();
     let all: u64 = usages.study.fetches.instructions.values().sum();
@@ -211,8 +211,8 @@ const CACHED_CODE_PAGES: usize = 8;
 /// Percent of all fetches that code must have from another node to be worth a word.
 const LEAST_REMOTE_CODE: f64 = 20.0;
 
-/// Pages that several small objects lie on, each object used by one node, but not all by the same one. Where the users have
-/// the page in their caches it does not matter.
+/// Pages that several small objects lie on, each object used by one node, but not all by the same one. Where the users
+/// have the page in their caches it does not matter.
 fn crowded_pages(usages: &Usages) -> Option<Candidate> {
     let study = usages.study;
     let mut pages: BTreeMap<(ProcessId, Page), Vec<ObjectId>> = BTreeMap::new();

@@ -1,7 +1,8 @@
 //! Threads that a virtual machine keeps on nodes, and the program does not.
 //!
 //! `--placement spread` is a scheduler that never moves a thread. On a real machine one that nothing binds wanders, and
-//! what it touched first stays behind. What that may cost is predicted: the accesses of such threads come from anywhere.
+//! what it touched first stays behind. What that may cost is predicted: the accesses of such threads come from
+//! anywhere.
 
 use super::candidate::LEAST_GAIN;
 use crate::dataset::usages::Usages;

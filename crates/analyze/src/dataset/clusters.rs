@@ -1,9 +1,9 @@
 //! Threads that share with each other and with nobody else.
 //!
 //! Two threads communicate through a page as much as the one that uses it less. Where pages have few samples each,
-//! neighbouring pages stand for one: two threads that use the same array are rarely sampled on the same page of it. Threads
-//! whose communication is a good part of what one of them does are one cluster. Clusters that span nodes could be put on a
-//! node each, if that crowds no node more than now.
+//! neighbouring pages stand for one: two threads that use the same array are rarely sampled on the same page of it.
+//! Threads whose communication is a good part of what one of them does are one cluster. Clusters that span nodes could
+//! be put on a node each, if that crowds no node more than now.
 
 use crate::dataset::study::Study;
 use crate::facts::seats::Seats;

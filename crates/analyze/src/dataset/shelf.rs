@@ -1,8 +1,8 @@
-//! Studies kept for the next question: a page of the browser asks for one section after the other of the same profile, and folding
-//! millions of facts takes longer than everything that is made of them.
+//! Studies kept for the next question: a page of the browser asks for one section after the other of the same profile,
+//! and folding millions of facts takes longer than everything that is made of them.
 //!
-//! Two are kept, never more: that of the whole recording, and that of the filter that was asked for last. What a question needs beyond what its study
-//! has is read and added to it.
+//! Two are kept, never more: that of the whole recording, and that of the filter that was asked for last. What a
+//! question needs beyond what its study has is read and added to it.
 
 use crate::dataset::load::Options;
 use crate::dataset::source::{Known, LoadError};
@@ -34,8 +34,8 @@ impl Shelf {
         Shelf { all, whole: None, part: None, facts: sorted::Kept::default() }
     }
 
-    /// Reads the facts of a profile, which are then kept as far as they take no more than `most` bytes. The answer is what they take. The profile's
-    /// facts must stay as they are from then on.
+    /// Reads the facts of a profile, which are then kept as far as they take no more than `most` bytes. The answer is
+    /// what they take. The profile's facts must stay as they are from then on.
     ///
     /// # Errors
     /// The profile cannot be read.

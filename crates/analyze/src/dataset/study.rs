@@ -31,7 +31,8 @@ use numalens_topology::{Machine, NodeId};
 use rustc_hash::FxHashMap;
 use std::sync::{Arc, OnceLock};
 
-/// Everything that analyses read. What is shared does not depend on some filters, and is then that of the whole recording.
+/// Everything that analyses read. What is shared does not depend on some filters, and is then that of the whole
+/// recording.
 pub struct Study {
     pub about: About,
     pub machine: Machine,

@@ -69,7 +69,8 @@ pub struct Contended {
     pub samples: u64,
     /// Samples (accesses, where lines were counted) of all its lines.
     pub all: u64,
-    /// Samples of lines of which it is known what threads have in common: words of their own (false sharing), or the same.
+    /// Samples of lines of which it is known what threads have in common: words of their own (false sharing), or the
+    /// same.
     pub own: u64,
     pub same: u64,
     /// Samples of lines that were seen to travel as often as they might.
@@ -108,7 +109,8 @@ pub fn contended(lines: Lines<'_>) -> BTreeMap<SubjectId, Contended> {
     if lines.counted.is_empty() { sampled(lines) } else { counted(lines) }
 }
 
-/// Part of a line's accesses that takes it from another thread and moves it for somebody's write: such an access takes as long as a hundred others.
+/// Part of a line's accesses that takes it from another thread and moves it for somebody's write: such an access takes
+/// as long as a hundred others.
 pub const OFTEN: u64 = 100;
 
 /// Times that each thread takes a line from another: what phases hand over once is not contended.

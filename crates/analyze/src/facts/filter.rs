@@ -1,7 +1,7 @@
 //! A part of a recording: only some threads, nodes, times, one object, one function.
 //!
-//! Facts have different dimensions, so a part of a filter can be beyond a table: counts of pages do not know the function
-//! that accessed them. Such a table ignores that part, and [`Filter::doubts`] says so beside every figure.
+//! Facts have different dimensions, so a part of a filter can be beyond a table: counts of pages do not know the
+//! function that accessed them. Such a table ignores that part, and [`Filter::doubts`] says so beside every figure.
 //!
 //! Accesses of one object come from `object_accesses`, which know objects, instead of `site_accesses`, which do not.
 
@@ -92,7 +92,8 @@ pub struct Sieve<'a> {
     objects: Option<FxHashSet<ObjectId>>,
     /// Where pages are and whose they are, when that is asked.
     pages: Option<&'a Subjects>,
-    /// Whether accesses to pages have their node. Those of older profiles have not: there it is the thread's when the time bin ends.
+    /// Whether accesses to pages have their node. Those of older profiles have not: there it is the thread's when the
+    /// time bin ends.
     tells_nodes: bool,
 }
 
@@ -108,7 +109,8 @@ pub struct Use {
 }
 
 impl<'a> Sieve<'a> {
-    /// `pages`: those of the profile, where [`Sieve::asks_for_pages`]. `tells_nodes`: whether its page accesses have their node.
+    /// `pages`: those of the profile, where [`Sieve::asks_for_pages`]. `tells_nodes`: whether its page accesses have
+    /// their node.
     pub fn new(
         filter: &'a Filter,
         pinning: &'a PinningLog,
@@ -178,8 +180,8 @@ impl<'a> Sieve<'a> {
         self.sites.is_none() || self.is_of_site(self.code.own_on_stack(stack, site).map(|place| place.site))
     }
 
-    /// Whether a row is of the part, whenever that was. Rows of `site_accesses` know no object: where one is asked for, those of
-    /// `object_accesses` take their place.
+    /// Whether a row is of the part, whenever that was. Rows of `site_accesses` know no object: where one is asked for,
+    /// those of `object_accesses` take their place.
     pub fn site(&self, row: &SiteAccess) -> bool {
         self.who(row.thread, row.node) && self.home(row.home) && self.is_of_site(Some(row.site))
     }
@@ -195,8 +197,9 @@ impl<'a> Sieve<'a> {
         self.has_thread(row.thread)
     }
 
-    /// Gives accesses to a page that are of the part, whatever their function and time, to `each`, with the node that the thread was on then, the page's home
-    /// then and its row: together as long as these are the same. The home is that of the row where the access does not tell it.
+    /// Gives accesses to a page that are of the part, whatever their function and time, to `each`, with the node that
+    /// the thread was on then, the page's home then and its row: together as long as these are the same. The home is
+    /// that of the row where the access does not tell it.
     #[inline]
     pub fn uses<'t>(
         &self,

@@ -1,7 +1,7 @@
 //! How a table becomes facts: added to row by row, by several threads in parts, which merge by addition in any order.
 //!
-//! A new fold is a type with [`Fold`] and, for each table that it reads, [`FoldOf`]; a field of `Study`, and the line of
-//! `dataset/load.rs` that fills it.
+//! A new fold is a type with [`Fold`] and, for each table that it reads, [`FoldOf`]; a field of `Study`, and the line
+//! of `dataset/load.rs` that fills it.
 
 use crate::facts::filter::{Sieve, Sifted};
 use crate::facts::sorted::Times;
@@ -65,7 +65,7 @@ pub trait FoldOf<T: Sifted>: Fold {
     /// Columns that [`FoldOf::add`] reads, and the process. Whoever filters reads all.
     const COLUMNS: &'static [&'static str];
 
-    /// Adds a row. Of tables of accesses it stands for all rows that differ in time and counts alone: `times` has those.
-    /// Of other tables `times` is empty.
+    /// Adds a row. Of tables of accesses it stands for all rows that differ in time and counts alone: `times` has
+    /// those. Of other tables `times` is empty.
     fn add(&mut self, row: &T, times: Times<'_>, of: &Context<'_>);
 }

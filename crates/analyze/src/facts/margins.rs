@@ -1,5 +1,6 @@
-//! Sums of an imported profile, where another tool has kept nothing finer: by thread and node, by thread and class, by site and class, by
-//! allocation and class. They are margins of the table that an own recording has; what joins them nobody knows, so nothing here invents it.
+//! Sums of an imported profile, where another tool has kept nothing finer: by thread and node, by thread and class, by
+//! site and class, by allocation and class. They are margins of the table that an own recording has; what joins them
+//! nobody knows, so nothing here invents it.
 
 use crate::facts::placed::FirstTouches;
 use crate::model::counts::Counts;
@@ -75,8 +76,8 @@ impl Margins {
         }))
     }
 
-    /// Pages that a thread touched first. Which of them while it was pinned is what its counts of first touches say; these count a page
-    /// again while it has no home, so they may be more than there are pages.
+    /// Pages that a thread touched first. Which of them while it was pinned is what its counts of first touches say;
+    /// these count a page again while it has no home, so they may be more than there are pages.
     pub fn touches(&self, thread: ThreadId) -> FirstTouches {
         let touched: u64 = self.nodes.iter().filter(|cell| cell.thread == thread).map(|cell| cell.touched).sum();
         let unpinned = self.threads.get(&thread).map_or(0, |sum| sum.unpinned_first_touch).min(touched);

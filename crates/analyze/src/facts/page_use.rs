@@ -44,7 +44,8 @@ impl OfPage for FlowKey {
 #[derive(Default)]
 pub struct Flows {
     pub sums: PageSums<FlowKey>,
-    /// What is done to each subject since others than its maker use it, in the order of [`SubjectId`](crate::facts::subjects::SubjectId)s: those behind have none.
+    /// What is done to each subject since others than its maker use it, in the order of
+    /// [`SubjectId`](crate::facts::subjects::SubjectId)s: those behind have none.
     pub shared: Vec<Shared>,
 }
 
@@ -103,7 +104,8 @@ impl FoldOf<PageAccess> for AddingFlows {
 pub struct PageKey {
     pub page: Page,
     pub process: ProcessId,
-    /// The node that the thread was bound to; where the profile does not tell it, by its pinning log at the end of the time bin.
+    /// The node that the thread was bound to; where the profile does not tell it, by its pinning log at the end of the
+    /// time bin.
     pub node: Option<NodeId>,
     /// Where the page was then; none: nowhere, or the profile does not tell it.
     pub home: Option<NodeId>,

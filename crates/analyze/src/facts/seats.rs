@@ -1,7 +1,8 @@
 //! On which node each thread worked, for what is known by thread alone.
 //!
-//! Accesses are told with the node that their thread was on, and a thread that moved has some on each. Pairs of threads, the users of a cache line and clusters have one
-//! node for each thread: that of most of its accesses, which need not be the one that it was on in the end. Of threads that moved the sections say so.
+//! Accesses are told with the node that their thread was on, and a thread that moved has some on each. Pairs of
+//! threads, the users of a cache line and clusters have one node for each thread: that of most of its accesses, which
+//! need not be the one that it was on in the end. Of threads that moved the sections say so.
 
 use crate::facts::sites::SiteFacts;
 use numalens_profile::PinningLog;
@@ -11,7 +12,8 @@ use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-/// A thread has moved when it made more than one in so many of its accesses on another node: most bind themselves a moment after they began.
+/// A thread has moved when it made more than one in so many of its accesses on another node: most bind themselves a
+/// moment after they began.
 const FEW: u64 = 100;
 
 /// The node of each thread.

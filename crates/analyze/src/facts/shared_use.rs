@@ -1,7 +1,7 @@
 //! What is done to a subject's memory from the bin on in which somebody uses it who did not make it.
 //!
-//! That bin is known when all facts are read, and they come in any order of time. But it can only become earlier: what is not before it is one sum
-//! already, and bins are told apart before it alone.
+//! That bin is known when all facts are read, and they come in any order of time. But it can only become earlier: what
+//! is not before it is one sum already, and bins are told apart before it alone.
 //!
 //! ```text
 //!   bins      0   1   2   3 | 4   5   6 ...

@@ -12,8 +12,8 @@ use numalens_profile::tables::{ObjectAccess, SiteAccess};
 use numalens_profile::words::Class;
 use numalens_topology::NodeId;
 
-/// `site_accesses`, summed in two ways: what joins them no analysis asks for, and it would be as many sums as there are rows. An imported
-/// profile may have nothing finer either, and less ([`Margins`]).
+/// `site_accesses`, summed in two ways: what joins them no analysis asks for, and it would be as many sums as there are
+/// rows. An imported profile may have nothing finer either, and less ([`Margins`]).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SiteFacts {
     /// Few, and asked for by thread and by nodes.

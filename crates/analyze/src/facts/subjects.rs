@@ -1,7 +1,7 @@
 //! Subjects of advice: the memory that one line of the program could place otherwise.
 //!
-//! Heap objects of one allocation stack are one subject, a named global, file or stack is one; pages of which no object is
-//! known belong to the instruction that touched them first.
+//! Heap objects of one allocation stack are one subject, a named global, file or stack is one; pages of which no object
+//! is known belong to the instruction that touched them first.
 
 use crate::facts::ancestry::Ancestry;
 use crate::facts::placed;
@@ -251,9 +251,9 @@ impl Subjects {
         subject
     }
 
-    /// The row that covers a page at a time; where none does, the newest that ever covered it. Of those that share a time bin, as the page moved, the one
-    /// with the home that is known; where the one of that time has another home, one before it that has this.
-    /// What a process has not placed itself is what the one has placed that forked it.
+    /// The row that covers a page at a time; where none does, the newest that ever covered it. Of those that share a
+    /// time bin, as the page moved, the one with the home that is known; where the one of that time has another home,
+    /// one before it that has this. What a process has not placed itself is what the one has placed that forked it.
     pub fn run_of(&self, process: ProcessId, page: Page, bin: Bin, home: Option<NodeId>) -> Option<RunId> {
         let own = |process| self.own_run_of(process, page, bin, home);
         own(process).or_else(|| self.ancestry.above(process).find_map(own))
@@ -324,7 +324,8 @@ impl Subjects {
     }
 }
 
-/// Looks up rows of pages one after the other: neighbours are often of one row, or of the next, which is then not looked for again.
+/// Looks up rows of pages one after the other: neighbours are often of one row, or of the next, which is then not
+/// looked for again.
 #[derive(Default)]
 pub struct Cursor(Option<(ProcessId, RunId)>);
 

@@ -50,7 +50,8 @@ impl Usage {
     /// Adds who uses a page. `small_pages`: of 4 KiB, that the page has.
     pub fn add_page(&mut self, key: &FlowKey, tally: &Tally, small_pages: u64) {
         if let Some(node) = key.node.filter(|_| !key.initial) {
-            // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say which.
+            // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say
+            // which.
             let part = |page: u64| page | u64::from(key.process.0) << 52;
             let one = Use { part: part(key.page.0), user: u32::from(node.0), n: tally.basis() };
             self.pages.push(one);
@@ -104,8 +105,8 @@ impl Usage {
     /// Writes in percent of all accesses while nodes other than the initialiser's use it; it has so many bytes.
     ///
     /// What the initialiser writes in the bin in which they begin is its initialisation, unless it writes later too and
-    /// this is more than an initialisation takes, or far more. Where all that it ever writes is no more than one word for
-    /// every four bytes, all of it is: counts may be found, and have their time, a while after they were made.
+    /// this is more than an initialisation takes, or far more. Where all that it ever writes is no more than one word
+    /// for every four bytes, all of it is: counts may be found, and have their time, a while after they were made.
     pub fn written_while_shared(&self, bytes: u64) -> f64 {
         let Shared { mut others, before, opening, mut own } = self.shared;
         if tally::total([before.writes, opening.writes, own.writes]) <= bytes / 4 + bytes / 64 {

@@ -1,13 +1,13 @@
-//! Accesses that wait for other threads: of loops that end when somebody else writes, and of the runtimes' own barriers,
-//! locks and queues.
+//! Accesses that wait for other threads: of loops that end when somebody else writes, and of the runtimes' own
+//! barriers, locks and queues.
 //!
 //! A thread that waits reads one word over and over, from its own cache. Such accesses say nothing of where memory
-//! should lie, and there may be more of them than of all others. So they are set apart: figures of what to change are of
-//! the rest, and what was set apart is told beside them.
+//! should lie, and there may be more of them than of all others. So they are set apart: figures of what to change are
+//! of the rest, and what was set apart is told beside them.
 //!
 //! Which instructions wait is known by their names and, of loops, by their code ([`WaitingSite`]). How often they
-//! executed is counted; on which pages only single accesses tell, some of which are looked at. So a page's waits are the
-//! instruction's count, divided as those that were looked at:
+//! executed is counted; on which pages only single accesses tell, some of which are looked at. So a page's waits are
+//! the instruction's count, divided as those that were looked at:
 //!
 //! ```text
 //!   instruction   executed   looked at    page A   page B         page A: 900 of its 1,000 accesses wait,
@@ -15,8 +15,8 @@
 //!   spin: test    100        4            1        3              page A: 25 more, page B: 75
 //! ```
 //!
-//! Of an instruction that no single access was looked at of, the word may be alone on its page, as what is aligned is: then
-//! a page has as many accesses as the instruction, and few more.
+//! Of an instruction that no single access was looked at of, the word may be alone on its page, as what is aligned is:
+//! then a page has as many accesses as the instruction, and few more.
 //!
 //! [`WaitingSite`]: numalens_profile::tables::WaitingSite
 

@@ -1,7 +1,7 @@
 //! What an analysis returns: a closed set of shapes, so that every view can show every analysis.
 //!
-//! Keys are the names of the JSON output. A dotted key nests (`classes.local`); a [`Value::Location`] under an empty key
-//! puts its fields beside the others. Views decide how a value looks, never what it is.
+//! Keys are the names of the JSON output. A dotted key nests (`classes.local`); a [`Value::Location`] under an empty
+//! key puts its fields beside the others. Views decide how a value looks, never what it is.
 
 use crate::model::intervals::Interval;
 use crate::model::metrics::{ACCESSES, Metric};
@@ -127,7 +127,8 @@ pub struct Finding {
     pub object: Vec<Field>,
     /// What was seen.
     pub evidence: Vec<Field>,
-    /// Where several subjects have one cause: all of them, the one with the most accesses first. `place` and `object` are its.
+    /// Where several subjects have one cause: all of them, the one with the most accesses first. `place` and `object`
+    /// are its.
     pub members: Vec<Member>,
     /// Predicted, in percent of the memory time: the estimate and the ends of its interval.
     pub gain: (f64, Interval),

@@ -1,7 +1,7 @@
 //! Section `address-space`: what lies where, and who uses it: runs of neighbouring pages of one home and one object.
 //!
-//! Of a page that moved or was mapped anew the last period counts. What a process uses of the memory of the one that forked it is there as well: the
-//! pages that it has accessed.
+//! Of a page that moved or was mapped anew the last period counts. What a process uses of the memory of the one that
+//! forked it is there as well: the pages that it has accessed.
 
 use crate::dataset::study::Study;
 use crate::facts::page_sums::OfPage;

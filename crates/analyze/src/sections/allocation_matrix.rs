@@ -2,8 +2,8 @@
 //!
 //! An allocation is split by the pages that it covers. The home of a page is where its first touch put it: the first
 //! placement that was in force, or came, after the allocation and before the object died; pages without one are
-//! untouched. A row stands for `weight` bytes of its site, so shares of its own bytes are scaled to that. A call belongs
-//! to the home of most of its bytes. What is only reserved (`weight` 0) is what was touched of it.
+//! untouched. A row stands for `weight` bytes of its site, so shares of its own bytes are scaled to that. A call
+//! belongs to the home of most of its bytes. What is only reserved (`weight` 0) is what was touched of it.
 
 use crate::dataset::study::Study;
 use crate::facts::margins::Margins;
@@ -117,8 +117,9 @@ fn imported(study: &Study, margins: &Margins) -> Vec<Report> {
 
 const TITLE: &str = "allocation matrix: bytes allocated by threads on a node (rows) that lie on a node (columns)";
 
-/// The rows of a process's pages, by where they begin, then by time. A place that is mapped and unmapped all the time has many rows for each of its pages, and as
-/// many allocations: of these rows no more are looked at than can have a part in an allocation.
+/// The rows of a process's pages, by where they begin, then by time. A place that is mapped and unmapped all the time
+/// has many rows for each of its pages, and as many allocations: of these rows no more are looked at than can have a
+/// part in an allocation.
 #[derive(Default)]
 struct Placements<'a> {
     rows: Vec<Placed<'a>>,
@@ -160,7 +161,8 @@ impl<'a> Placements<'a> {
         Placements { rows: placed, first, longest }
     }
 
-    /// Gives, for each page at which rows begin that may reach into a range of pages, those that have not all ended before `born`.
+    /// Gives, for each page at which rows begin that may reach into a range of pages, those that have not all ended
+    /// before `born`.
     fn pages(&self, range: Range<u64>, born: Bin) -> impl Iterator<Item = Range<usize>> + '_ {
         let begin = self.first.partition_point(|(page, _)| page.0.saturating_add(self.longest) <= range.start);
         let until = move |at: usize| self.first.get(at + 1).map_or(self.rows.len(), |(_, next)| *next);

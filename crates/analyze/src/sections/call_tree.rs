@@ -1,8 +1,8 @@
 //! Section `call-tree`: accesses, first touches and allocations by who called whom.
 //!
-//! A node is a function called from the functions above it; its figures include everything below. Samples of accesses carry
-//! call stacks. Exact counts do not: their accesses stand under the function that made them, inlined functions below it,
-//! while first touches and allocations have their callers with every engine.
+//! A node is a function called from the functions above it; its figures include everything below. Samples of accesses
+//! carry call stacks. Exact counts do not: their accesses stand under the function that made them, inlined functions
+//! below it, while first touches and allocations have their callers with every engine.
 
 use crate::dataset::caveats::name_doubts;
 use crate::dataset::study::Study;
@@ -96,12 +96,14 @@ impl Tree {
     }
 }
 
-/// Whether it is known who called the instructions that access memory. Exact recordings have samples of a part of their accesses only.
+/// Whether it is known who called the instructions that access memory. Exact recordings have samples of a part of their
+/// accesses only.
 pub fn has_callers(study: &Study) -> bool {
     study.about.sampled() && !study.stacks.0.is_empty()
 }
 
-/// Accesses by call stack, where that is known, and by site; in the order of ids, so that equal profiles give equal trees.
+/// Accesses by call stack, where that is known, and by site; in the order of ids, so that equal profiles give equal
+/// trees.
 pub fn accesses(study: &Study) -> Vec<((Option<StackId>, SiteId), Counts)> {
     let mut accesses: FxHashMap<(Option<StackId>, SiteId), Counts> = FxHashMap::default();
     if has_callers(study) {

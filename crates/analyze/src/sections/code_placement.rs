@@ -1,7 +1,7 @@
 //! Section `code-placement`: where the code of each module lies, and who executes it.
 //!
-//! Pages of code are those that were seen to be fetched from; what a module has beyond them is cold. Most fetches hit a cache wherever the page lies, so a
-//! module whose hot pages fit in a first-level cache costs nothing on any node.
+//! Pages of code are those that were seen to be fetched from; what a module has beyond them is cold. Most fetches hit a
+//! cache wherever the page lies, so a module whose hot pages fit in a first-level cache costs nothing on any node.
 
 use crate::dataset::study::Study;
 use crate::model::counts::percent;

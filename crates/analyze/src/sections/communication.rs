@@ -1,8 +1,9 @@
 //! Section `communication`: which threads use the same memory, and how structured that is.
 //!
-//! Of recordings that counted by cache line, two threads communicate whenever one of them accesses a line that the other had accessed last. Else
-//! who accessed a page last is not recorded, so a pair of threads communicates through a page as much as the one that uses it less. Unlike a count
-//! of transitions this cannot tell memory that goes to and fro from memory handed over once.
+//! Of recordings that counted by cache line, two threads communicate whenever one of them accesses a line that the
+//! other had accessed last. Else who accessed a page last is not recorded, so a pair of threads communicates through a
+//! page as much as the one that uses it less. Unlike a count of transitions this cannot tell memory that goes to and
+//! fro from memory handed over once.
 
 use crate::dataset::clusters::{self, Communication};
 use crate::dataset::study::Study;
@@ -93,7 +94,8 @@ const LINES: Rule = Rule {
     by_access: false,
 };
 
-/// How far each thread communicates with one other alone (100) rather than with all alike (0), weighted by what it communicates.
+/// How far each thread communicates with one other alone (100) rather than with all alike (0), weighted by what it
+/// communicates.
 fn structure(found: &Communication) -> Option<f64> {
     let threads = found.threads.len();
     if threads < 3 {

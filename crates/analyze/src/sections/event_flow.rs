@@ -1,9 +1,9 @@
 //! Sections `object-flow` and `thread-flow`: what happened to memory, and what threads did, one event after the other.
 //!
-//! MemProf's event flows. With samples an event is one of them. Exact counts keep no single accesses: there an event is what one thread did of one
-//! kind in one time bin, at the bin's beginning; to an object (of which the instruction is not known) in the one section, from an instruction (of which
-//! the object is not known) in the other. Whoever wants all events of one object or thread asks for it alone; of a whole recording the first ones
-//! are listed.
+//! MemProf's event flows. With samples an event is one of them. Exact counts keep no single accesses: there an event is
+//! what one thread did of one kind in one time bin, at the bin's beginning; to an object (of which the instruction is
+//! not known) in the one section, from an instruction (of which the object is not known) in the other. Whoever wants
+//! all events of one object or thread asks for it alone; of a whole recording the first ones are listed.
 
 use crate::dataset::study::Study;
 use crate::facts::code::{NO_SITE, OwnPlace};

@@ -17,7 +17,8 @@ pub fn by_node(users: &[(PageKey, Tally)]) -> impl Iterator<Item = (Option<NodeI
     })
 }
 
-/// Accesses of the node that uses a page most, and of all nodes with CPUs, of the sums of one page. Unpinned threads belong to no node.
+/// Accesses of the node that uses a page most, and of all nodes with CPUs, of the sums of one page. Unpinned threads
+/// belong to no node.
 pub fn of_page(study: &Study, users: &[(PageKey, Tally)]) -> (u64, u64) {
     let nodes = by_node(users).filter(|(node, _)| node.is_some_and(|node| study.machine.has_cpus(node)));
     nodes.fold((0, 0), |(max, sum), (_, tally)| (max.max(tally.accesses()), sum + tally.accesses()))

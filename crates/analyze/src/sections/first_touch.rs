@@ -1,4 +1,5 @@
-//! Section `first-touch`: which line, and which thread, placed the pages. By line for people; by line and thread for programs.
+//! Section `first-touch`: which line, and which thread, placed the pages. By line for people; by line and thread for
+//! programs.
 
 use crate::dataset::study::Study;
 use crate::facts::code::OwnPlace;

@@ -1,4 +1,5 @@
-//! Section `huge-pages`: huge pages that several nodes use in disjoint parts. As small pages each part could lie where it is used; a huge page has one home.
+//! Section `huge-pages`: huge pages that several nodes use in disjoint parts. As small pages each part could lie where
+//! it is used; a huge page has one home.
 
 use crate::dataset::study::Study;
 use crate::facts::page_sums::OfPage;

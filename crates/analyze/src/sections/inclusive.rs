@@ -1,8 +1,8 @@
 //! Section `inclusive`: accesses, first touches and allocations by function, with everything that it called.
 //!
-//! A function on a call stack twice (it called itself) counts once. Inlined code belongs to the function that it was inlined into, as in section
-//! `functions`, whose figures stand here as `own`. Exact counts have no callers: there the accesses are the function's own, while first touches and
-//! allocations have their callers with every engine.
+//! A function on a call stack twice (it called itself) counts once. Inlined code belongs to the function that it was
+//! inlined into, as in section `functions`, whose figures stand here as `own`. Exact counts have no callers: there the
+//! accesses are the function's own, while first touches and allocations have their callers with every engine.
 
 use crate::dataset::caveats::name_doubts;
 use crate::dataset::study::Study;

@@ -1,9 +1,10 @@
-//! Section `line-objects`: what stands behind a line of source: the objects that it accesses, places and allocates, and the call stacks on which it does.
+//! Section `line-objects`: what stands behind a line of source: the objects that it accesses, places and allocates, and
+//! the call stacks on which it does.
 //!
 //! Which line accessed which object only single accesses tell. Samples are such; exact recordings look at a few
 //! accesses beside their counts, which know the line or the object, not both. There `seen` counts those, and they
-//! divide what is counted of the line (see [`crate::facts::divided`]). First touches and allocations are complete with both
-//! engines.
+//! divide what is counted of the line (see [`crate::facts::divided`]). First touches and allocations are complete with
+//! both engines.
 
 use crate::dataset::caveats::name_doubts;
 use crate::dataset::study::Study;
@@ -56,7 +57,8 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    /// The line of an instruction, or of the nearest caller that is the program's own; none: not known, or not asked for.
+    /// The line of an instruction, or of the nearest caller that is the program's own; none: not known, or not asked
+    /// for.
     fn of(&mut self, stack: Option<StackId>, site: Option<SiteId>) -> Option<usize> {
         if let Some(known) = self.places.get(&(stack, site)) {
             return *known;

@@ -1,7 +1,7 @@
 //! Section `cache-lines`: lines that threads take from each other, and whether they share their words or only the line.
 //!
-//! Of recordings that counted by cache line. Rows of the table are lines that several threads accessed, those first that move for somebody's
-//! writes most often.
+//! Of recordings that counted by cache line. Rows of the table are lines that several threads accessed, those first
+//! that move for somebody's writes most often.
 
 use crate::dataset::study::Study;
 use crate::facts::seats::Seats;

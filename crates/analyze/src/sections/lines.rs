@@ -30,8 +30,8 @@ enum Figure<'a> {
     Placed(&'a PlacedPages),
 }
 
-/// Lines by number, with whatever is known of them. There may be a hundred thousand, of which a page shows a few hundred: figures are gone through
-/// twice, for which lines come first, and for all figures of those.
+/// Lines by number, with whatever is known of them. There may be a hundred thousand, of which a page shows a few
+/// hundred: figures are gone through twice, for which lines come first, and for all figures of those.
 struct Lines<'a> {
     study: &'a Study,
     places: &'a OwnPlaces,
@@ -107,7 +107,8 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Placed pages with their lines, and who acted for those. What pages of one place have in common is looked up once.
+    /// Placed pages with their lines, and who acted for those. What pages of one place have in common is looked up
+    /// once.
     fn placed(&mut self) -> Placed<'a> {
         let mut places: FxHashMap<_, Option<u32>> = FxHashMap::default();
         let mut placed = Placed::default();

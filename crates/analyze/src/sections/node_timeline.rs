@@ -1,4 +1,5 @@
-//! Section `node-timeline`: the traffic of every node over time: what it serves, what its threads do, what is placed there.
+//! Section `node-timeline`: the traffic of every node over time: what it serves, what its threads do, what is placed
+//! there.
 
 use crate::dataset::caveats::spread_doubts;
 use crate::dataset::study::Study;

@@ -1,7 +1,7 @@
 //! Section `objects`: accesses by what they went to.
 //!
-//! Heap objects of one allocation stack are one row: a program that allocates a thousand rows of a matrix on one line has
-//! one thing to change. Other objects are what their name says, over all processes.
+//! Heap objects of one allocation stack are one row: a program that allocates a thousand rows of a matrix on one line
+//! has one thing to change. Other objects are what their name says, over all processes.
 
 use crate::advice::classify::{self, Judged};
 use crate::dataset::study::Study;
@@ -168,8 +168,8 @@ pub fn run(study: &Study) -> Vec<Report> {
 /// Blocks below this size are sampled by bytes.
 const SAMPLED_BELOW: u64 = 4 << 10;
 
-/// Accesses to heap memory, by process, of which nobody knows whose they are: any of them may have gone to small blocks that
-/// were not sampled, which a row of sampled ones stands for as well.
+/// Accesses to heap memory, by process, of which nobody knows whose they are: any of them may have gone to small blocks
+/// that were not sampled, which a row of sampled ones stands for as well.
 fn unattributed(study: &Study) -> BTreeMap<ProcessId, u64> {
     let mut rest = BTreeMap::new();
     if study.about.meta.object_attribution() == ObjectAttribution::EveryAccess {

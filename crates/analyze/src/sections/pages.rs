@@ -18,7 +18,8 @@ use std::cmp::Reverse;
 /// More rows than anyone reads; the facts have them all.
 const MOST: usize = 1000;
 
-/// The last known period of every page. Pages that a process has not placed itself are those of the process that forked it.
+/// The last known period of every page. Pages that a process has not placed itself are those of the process that forked
+/// it.
 pub struct Homes<'a> {
     processes: FxHashMap<ProcessId, Vec<Placed<'a>>>,
     ancestry: Ancestry,

@@ -1,5 +1,6 @@
-//! Section `remote-frees`: blocks released by another thread, or on another node, than the one that allocated them. Allocators keep such blocks for
-//! the releasing thread, or send them back: either way memory of one node ends in the hands of another.
+//! Section `remote-frees`: blocks released by another thread, or on another node, than the one that allocated them.
+//! Allocators keep such blocks for the releasing thread, or send them back: either way memory of one node ends in the
+//! hands of another.
 
 use crate::dataset::study::Study;
 use crate::model::counts::percent;

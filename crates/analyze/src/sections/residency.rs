@@ -1,4 +1,5 @@
-//! Section `residency`: live and allocated bytes of the heap, and placed bytes, over time. Of what is only reserved, what was touched.
+//! Section `residency`: live and allocated bytes of the heap, and placed bytes, over time. Of what is only reserved,
+//! what was touched.
 
 use crate::dataset::study::Study;
 use crate::facts::placed;

@@ -85,8 +85,8 @@ fn hot_region(cells: &Cells, all: u64, samples: u64) -> Value {
     }
 }
 
-/// The rate, and the time that it was divided by: the program's own where the user has told it, else the recorded run's, which the recording may
-/// have slowed down.
+/// The rate, and the time that it was divided by: the program's own where the user has told it, else the recorded
+/// run's, which the recording may have slowed down.
 fn access_rate(study: &Study, cells: &Cells) -> Vec<Field> {
     let meta = &study.about.meta;
     let (run_time, of) = match meta.run_time_ns {

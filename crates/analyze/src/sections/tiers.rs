@@ -1,6 +1,8 @@
-//! Section `memory-tiers`: what each tier of memory serves and holds, hot pages on slow tiers and cold pages on fast ones.
+//! Section `memory-tiers`: what each tier of memory serves and holds, hot pages on slow tiers and cold pages on fast
+//! ones.
 //!
-//! A page is hot with more accesses than the mean of the pages that were used, cold with less than a tenth of it, or with none.
+//! A page is hot with more accesses than the mean of the pages that were used, cold with less than a tenth of it, or
+//! with none.
 
 use crate::dataset::study::Study;
 use crate::facts::page_sums::OfPage;
