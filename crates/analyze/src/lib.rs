@@ -1,7 +1,7 @@
 //! One file per analysis: profile in, report out. Nothing here does I/O, prints or formats.
 //!
-//! [`Study::load`] reads what the wanted [`sections`] need, once; each section turns the study into [`Report`]s, whose
-//! closed set of shapes every view can show. A [`Shelf`] keeps studies for whoever asks again.
+//! [`Dataset::load`] reads what the wanted [`sections`] need, once; each section turns the dataset into [`Report`]s,
+//! whose closed set of shapes every view can show. A [`DatasetCache`] keeps datasets for whoever asks again.
 //!
 //! Floors, from the ground up. A file imports from its own floor and from those below it, never from above:
 //!
@@ -26,10 +26,10 @@ pub mod paths;
 pub mod sections;
 pub mod whatif;
 
-pub use dataset::load::Options;
-pub use dataset::shelf::Shelf;
+pub use dataset::Dataset;
+pub use dataset::cache::DatasetCache;
+pub use dataset::options::Options;
 pub use dataset::source::LoadError;
-pub use dataset::study::Study;
 pub use facts::code;
 pub use facts::filter::Filter;
 pub use facts::fold::Need;

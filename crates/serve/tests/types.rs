@@ -6,7 +6,7 @@ use numalens_analyze::code::Code;
 use numalens_analyze::disassembly::MachineCode;
 use numalens_analyze::report::{Field, Member, Shape, Value as Cell};
 use numalens_analyze::whatif::{self, Plan};
-use numalens_analyze::{Options, Pattern, Remedy, Report, Study, advice, disassembly, metrics, sections, terms};
+use numalens_analyze::{Dataset, Options, Pattern, Remedy, Report, advice, disassembly, metrics, sections, terms};
 use numalens_profile::tables::Site;
 use numalens_profile::testing::Synthetic;
 use numalens_profile::{Engine, Profile, RecordedUnit};
@@ -222,7 +222,7 @@ fn of_one_cause(mut reports: Vec<Report>) -> Vec<Report> {
 
 /// Every instruction that the profile has, as if some file had it.
 fn machine_code(profile: &Profile) -> Vec<Report> {
-    let study = Study::load(profile, &Options::default(), disassembly::NEEDS).unwrap();
+    let dataset = Dataset::load(profile, &Options::default(), disassembly::NEEDS).unwrap();
     let sites: Vec<Site> = profile.rows().unwrap();
     let instruction = |site: &Site| {
         let (module, address, text) = (site.module?, site.address, "nop".to_string());
@@ -236,7 +236,7 @@ fn machine_code(profile: &Profile) -> Vec<Report> {
         profile.rows().unwrap(),
         profile.rows().unwrap(),
     );
-    disassembly::reports(&study, &MachineCode { instructions, code, doubts: Vec::new() }, "app.c")
+    disassembly::reports(&dataset, &MachineCode { instructions, code, doubts: Vec::new() }, "app.c")
 }
 
 fn generated() -> String {

@@ -13,7 +13,7 @@ pub(super) struct Candidate {
     pub(super) object: Vec<Field>,
     pub(super) evidence: Vec<Field>,
     pub(super) name: Option<String>,
-    /// Where several subjects have one cause: all of them.
+    /// Where several targets have one cause: all of them.
     pub(super) members: Vec<Member>,
     pub(super) effect: Effect,
 }

@@ -1,4 +1,4 @@
-//! Subjects of one cause: what one change would mend.
+//! Targets of one cause: what one change would mend.
 //!
 //! One line may touch the arrays of eight others first, one function may allocate hundreds of blocks, and all worker
 //! threads have a stack each. Each of them alone may be too little to tell, so what has a cause in common is one
@@ -11,7 +11,7 @@ use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// What two subjects of the same pattern and remedy may have in common.
+/// What two targets of the same pattern and remedy may have in common.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Cause {
     /// Objects that no line allocates.
@@ -52,16 +52,16 @@ fn members(mut group: Vec<Judgement<'_>>) -> Vec<Judgement<'_>> {
 }
 
 fn causes(one: &Judgement<'_>) -> Vec<(Pattern, Remedy, Cause)> {
-    let study = one.case.usages.study;
+    let dataset = one.case.usages.dataset;
     let mut found = Vec::new();
-    match &one.case.subject.example {
+    match &one.case.target.example {
         Some(object) if object.kind == ObjectKind::Stack => found.push(Cause::Kind(object.kind)),
         Some(object) => {
-            let path = study.code.own_path(object.stack, object.site);
+            let path = dataset.code.own_path(object.stack, object.site);
             let same = |place: &OwnPlace, other: &OwnPlace| {
                 (&place.location.function, &place.location.file) == (&other.location.function, &other.location.file)
             };
-            let wanted = study.wanted_at(object.stack, object.site);
+            let wanted = dataset.wanted_at(object.stack, object.site);
             let innermost = wanted.as_ref().zip(path.first()).is_some_and(|(wanted, first)| same(wanted, first));
             let caller = if innermost { path.get(1).or(path.first()) } else { wanted.as_ref() };
             let caller = caller.map(|place| place.location.clone());

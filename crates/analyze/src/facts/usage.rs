@@ -1,6 +1,6 @@
-//! What every subject's memory is used for, by whom, and what it is to the program as a whole.
+//! What every target's memory is used for, by whom, and what it is to the program as a whole.
 
-use crate::facts::page_use::FlowKey;
+use crate::facts::page_use::PageUseKey;
 use crate::facts::shared_use::Shared;
 use crate::model::sharing::{self, Sharing, Use};
 use crate::model::tally::{self, Tally};
@@ -9,7 +9,7 @@ use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 
-/// One subject's accesses.
+/// One target's accesses.
 #[derive(Default)]
 pub struct Usage {
     /// All of them, and those of its initialisation.
@@ -48,7 +48,7 @@ impl Usage {
     }
 
     /// Adds who uses a page. `small_pages`: of 4 KiB, that the page has.
-    pub fn add_page(&mut self, key: &FlowKey, tally: &Tally, small_pages: u64) {
+    pub fn add_page(&mut self, key: &PageUseKey, tally: &Tally, small_pages: u64) {
         if let Some(node) = key.node.filter(|_| !key.initial) {
             // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say
             // which.

@@ -23,7 +23,7 @@
 use crate::facts::cache_lines::{LINE_SHIFT, LineFacts};
 use crate::facts::code::Code;
 use crate::facts::page_sums::OfPage;
-use crate::facts::page_use::{FlowKey, Flows};
+use crate::facts::page_use::{PageUse, PageUseKey};
 use crate::facts::sites::SiteFacts;
 use crate::model::counts::Counts;
 use crate::model::report::Value;
@@ -48,8 +48,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Of accesses by site, the names of code, samples' lines and flows.
-    pub fn of(by_site: &SiteFacts, code: &Code, lines: &LineFacts, flows: &Flows) -> Waiting {
+    /// Of accesses by site, the names of code, samples' lines and page use.
+    pub fn of(by_site: &SiteFacts, code: &Code, lines: &LineFacts, page_use: &PageUse) -> Waiting {
         let mut sites: FxHashMap<SiteId, u64> = FxHashMap::default();
         let mut waiting = Waiting::default();
         for ((site, class), tally) in by_site.by_site() {
@@ -74,7 +74,7 @@ impl Waiting {
             return waiting;
         }
         let mut alone: Vec<Option<((Page, ProcessId), u64)>> = vec![None; not_seen.len()];
-        for users in flows.sums.pages() {
+        for users in page_use.sums.pages() {
             let page = users[0].0.page();
             let all = || tally::total(users.iter().map(|(_, tally)| tally.accesses()));
             if let Some(waits) = waiting.pages.get_mut(&page) {
@@ -105,7 +105,7 @@ impl Waiting {
     }
 
     /// What of a page's accesses does not wait.
-    pub fn without(&self, key: &FlowKey, tally: Tally) -> Tally {
+    pub fn without(&self, key: &PageUseKey, tally: Tally) -> Tally {
         match self.pages.get(&key.page()) {
             Some(waits) if !key.initial => {
                 let rest = |n: u64| (n as f64 * (1.0 - waits)) as u64;

@@ -127,7 +127,7 @@ pub struct Finding {
     pub object: Vec<Field>,
     /// What was seen.
     pub evidence: Vec<Field>,
-    /// Where several subjects have one cause: all of them, the one with the most accesses first. `place` and `object`
+    /// Where several targets have one cause: all of them, the one with the most accesses first. `place` and `object`
     /// are its.
     pub members: Vec<Member>,
     /// Predicted, in percent of the memory time: the estimate and the ends of its interval.
@@ -138,7 +138,7 @@ pub struct Finding {
     pub without_code: String,
 }
 
-/// One of the subjects of a finding.
+/// One of the targets of a finding.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Member {
     pub place: Option<Location>,
