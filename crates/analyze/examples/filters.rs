@@ -1,8 +1,10 @@
-//! Time of the first figures of filters that were never set, as `numalens view` computes them: facts kept, the whole recording studied.
+//! Time of the first figures of filters that were never set, as `numalens view` computes them: facts kept, the whole
+//! recording studied.
 //!
-//! `cargo run --release -p numalens-analyze --example filters PROFILE`, of a profile that `numalens-serve`'s example `large_profile` made.
+//! `cargo run --release -p numalens-analyze --example filters PROFILE`, of a profile that `numalens-serve`'s example
+//! `large_profile` made.
 
-use numalens_analyze::{Filter, Options, Shelf, advice, sections};
+use numalens_analyze::{DatasetCache, Filter, Options, advice, sections};
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_topology::NodeId;
@@ -58,30 +60,30 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         work()?;
         Ok::<f64, Box<dyn std::error::Error>>(start.elapsed().as_secs_f64() * 1e3)
     };
-    let mut shelf = Shelf::new(Options::default());
+    let mut cache = DatasetCache::new(Options::default());
     let start = Instant::now();
-    let bytes = shelf.keep_facts(&profile, 1 << 30)?;
+    let bytes = cache.keep_facts(&profile, 1 << 30)?;
     println!("facts kept after {:.0} ms, in {} MiB", start.elapsed().as_secs_f64() * 1e3, bytes >> 20);
-    let of = |shelf: &mut Shelf, options: &Options, names: &[&str]| {
+    let of = |cache: &mut DatasetCache, options: &Options, names: &[&str]| {
         let wanted: Vec<_> = names.iter().filter_map(|name| sections::named(name)).collect();
         let mut needs = sections::needs(&wanted);
         if needs.contains(&numalens_analyze::Need::Pages) {
-            needs.push(numalens_analyze::Need::Flows);
+            needs.push(numalens_analyze::Need::PageUse);
         }
         let read = Instant::now();
-        let study = shelf.study(&profile, options, &needs)?;
+        let dataset = cache.dataset(&profile, options, &needs)?;
         let read = read.elapsed().as_secs_f64() * 1e3;
         let reports = match names {
-            ["lines"] => sections::first_of(study, &wanted, FIRST_LINES),
-            _ => sections::of(study, &wanted),
+            ["lines"] => sections::first_of(dataset, &wanted, FIRST_LINES),
+            _ => sections::of(dataset, &wanted),
         };
         Ok::<_, Box<dyn std::error::Error>>((read, reports.len()))
     };
     let whole = timed(&mut || {
         for (_, names) in PAGES {
-            of(&mut shelf, &Options::default(), names)?;
+            of(&mut cache, &Options::default(), names)?;
         }
-        shelf.study(&profile, &Options::default(), advice::NEEDS).map(advice::of)?;
+        cache.dataset(&profile, &Options::default(), advice::NEEDS).map(advice::of)?;
         Ok(())
     })?;
     println!("the whole recording after {whole:.0} ms");
@@ -97,15 +99,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             for (page, names) in PAGES {
                 let mut read = 0.0;
                 let all = timed(&mut || {
-                    read = of(&mut shelf, &options, names)?.0;
+                    read = of(&mut cache, &options, names)?.0;
                     Ok(())
                 })?;
                 note(format!("{what}: {page}"), read, all);
                 if page == "overview" {
                     let start = Instant::now();
-                    let study = shelf.study(&profile, &options, advice::NEEDS)?;
+                    let dataset = cache.dataset(&profile, &options, advice::NEEDS)?;
                     let read = start.elapsed().as_secs_f64() * 1e3;
-                    let _ = advice::of(study);
+                    let _ = advice::of(dataset);
                     note(format!("{what}: advice"), read, start.elapsed().as_secs_f64() * 1e3);
                 }
             }

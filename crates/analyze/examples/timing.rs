@@ -7,7 +7,7 @@ use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::testing::load;
 use numalens_profile::words::{Fault, ObjectKind, Placed};
-use numalens_profile::{Meta, Profile, Writer};
+use numalens_profile::{Engine, Meta, Profile, RecordedUnit, Writer};
 use numalens_topology::{Machine, NodeId};
 use std::path::Path;
 use std::time::Instant;
@@ -123,8 +123,8 @@ fn write(path: &Path, rows: u64) -> Result<std::path::PathBuf, Box<dyn std::erro
         period: 1,
     }))?;
     let meta = Meta {
-        engine: "exact".into(),
-        unit: "accesses".into(),
+        engine: Engine::Exact,
+        unit: RecordedUnit::Accesses,
         machine_name: machine.name,
         machine_virtual: true,
         duration_ns: 10_000_000_000,

@@ -1,7 +1,7 @@
-//! The instructions of functions, each with its accesses and the line that it is of. Whoever asks brings the instructions: where a program's code
-//! is on a disk is nothing that a profile knows.
+//! The instructions of functions, each with its accesses and the line that it is of. Whoever asks brings the
+//! instructions: where a program's code is on a disk is nothing that a profile knows.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::code::Code;
 use crate::facts::fold::Need;
 use crate::model::counts::{self, Counts};
@@ -29,33 +29,34 @@ pub struct MachineCode {
     pub doubts: Vec<String>,
 }
 
-/// What a study must have been loaded with.
+/// What a dataset must have been loaded with.
 pub const NEEDS: &[Need] = &[Need::Sites, Need::Names];
 
-/// The instructions of a line that were seen to access memory, those with most accesses first: module, and address in it.
-pub fn wanted(study: &Study, file: &str, line: u32) -> Vec<(ModuleId, u64)> {
-    let mut counts: FxHashMap<SiteId, u64> = study.code.sites_at(file, line).map(|site| (site, 0)).collect();
-    for ((site, _), tally) in study.sites.by_site() {
+/// The instructions of a line that were seen to access memory, those with most accesses first: module, and address in
+/// it.
+pub fn wanted(dataset: &Dataset, file: &str, line: u32) -> Vec<(ModuleId, u64)> {
+    let mut counts: FxHashMap<SiteId, u64> = dataset.code.sites_at(file, line).map(|site| (site, 0)).collect();
+    for ((site, _), tally) in dataset.facts.sites.by_site() {
         if let Some(n) = counts.get_mut(&site) {
             *n += tally.accesses();
         }
     }
     let mut sites: Vec<(SiteId, u64)> = counts.into_iter().collect();
     sites.sort_by_key(|(site, n)| (Reverse(*n), *site));
-    sites.into_iter().filter_map(|(site, _)| study.code.module_of(site)).collect()
+    sites.into_iter().filter_map(|(site, _)| dataset.code.module_of(site)).collect()
 }
 
-/// The reports, `meta` first. `file` is the source beside which the instructions will stand: `at` is the line in it that an instruction was made of, or
-/// that it was inlined into.
-pub fn reports(study: &Study, found: &MachineCode, file: &str) -> Vec<Report> {
+/// The reports, `meta` first. `file` is the source beside which the instructions will stand: `at` is the line in it
+/// that an instruction was made of, or that it was inlined into.
+pub fn reports(dataset: &Dataset, found: &MachineCode, file: &str) -> Vec<Report> {
     let MachineCode { instructions, code, doubts } = found;
     let mut counts: FxHashMap<(ModuleId, u64), Counts> = FxHashMap::default();
-    for ((site, class), tally) in study.sites.by_site() {
-        if let Some(place) = study.code.module_of(site) {
+    for ((site, class), tally) in dataset.facts.sites.by_site() {
+        if let Some(place) = dataset.code.module_of(site) {
             counts.entry(place).or_default().add(class, tally);
         }
     }
-    let total = study.total();
+    let total = dataset.facts.total();
     let rows = instructions.iter().map(|instruction| {
         let of_it = counts.get(&(instruction.module, instruction.address)).copied().unwrap_or_default();
         let lines = code.lines(instruction.site);
@@ -71,7 +72,7 @@ pub fn reports(study: &Study, found: &MachineCode, file: &str) -> Vec<Report> {
         ]);
         row
     });
-    let mut columns = counts::columns(study.about.count_noun());
+    let mut columns = counts::columns(dataset.about.count_noun());
     columns.extend([
         Column::new("address", "address"),
         Column::new("instruction", "instruction"),
@@ -85,5 +86,5 @@ pub fn reports(study: &Study, found: &MachineCode, file: &str) -> Vec<Report> {
         doubts.push("no instruction of this line was seen to access memory".to_string());
     }
     let report = Report::new("disassembly", "disassembly", "machine code", Shape::Table(table));
-    vec![study.about.report(), report.doubting(doubts)]
+    vec![dataset.about.report(), report.doubting(doubts)]
 }

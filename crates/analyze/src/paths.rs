@@ -1,11 +1,11 @@
 //! Costs along call paths: what other programs' call trees and graphs are made of.
 //!
-//! A path is an instruction and, where it is known, how the program came there. Samples have a call stack each, and so have first touches; exact
-//! counts of accesses have none, so their paths are one instruction long.
+//! A path is an instruction and, where it is known, how the program came there. Samples have a call stack each, and so
+//! have first touches; exact counts of accesses have none, so their paths are one instruction long.
 
-use crate::dataset::load::Options;
+use crate::dataset::Dataset;
+use crate::dataset::options::Options;
 use crate::dataset::source::LoadError;
-use crate::dataset::study::Study;
 use crate::facts::fold::Need;
 use crate::model::about::About;
 use crate::model::metrics::{self, Metric};
@@ -122,26 +122,32 @@ struct Key {
 /// # Errors
 /// The profile cannot be read; a process is not in it.
 pub fn load(profile: &Profile, options: &Options, grain: Grain) -> Result<CallPaths, LoadError> {
-    let study = Study::load(profile, options, &[Need::Sites, Need::Placed, Need::Names])?;
-    let wanted: FxHashSet<ProcessId> = study.processes.iter().map(|process| process.process).collect();
-    let weight = study.about.weight();
+    let dataset = Dataset::load(profile, options, &[Need::Sites, Need::Placed, Need::Names])?;
+    let wanted: FxHashSet<ProcessId> = dataset.program.processes.iter().map(|process| process.process).collect();
+    let weight = dataset.about.weight();
     // Beside exact counts there may be samples of some accesses: they are not all.
-    let mut sums = match study.about.sampled() && profile.count::<Sample>()? > 0 {
+    let mut sums = match dataset.about.sampled() && profile.count::<Sample>()? > 0 {
         true => samples(profile, &wanted, weight, grain)?,
-        false => sites(profile, &study, &wanted, weight, grain)?,
+        false => sites(profile, &dataset, &wanted, weight, grain)?,
     };
-    for row in study.placed.iter().filter(|row| row.placed != Placed::Unseen) {
-        let time_ns = if grain == Grain::InTime { at(row.bin_from, study.about.meta.bin_ns) } else { 0 };
+    for row in dataset.memory.placed.iter().filter(|row| row.placed != Placed::Unseen) {
+        let time_ns = if grain == Grain::InTime { at(row.bin_from, dataset.about.meta.bin_ns) } else { 0 };
         let key = Key { thread: row.thread, time_ns, site: row.site, stack: row.stack, class: None };
         let cost = if row.placed == Placed::Pinned { 11 } else { 12 };
         sums.entry(key).or_default()[cost] += crate::facts::placed::pages(row);
     }
     let mut keys: Vec<(Key, Costs)> = sums.into_iter().collect();
     keys.sort_unstable_by_key(|(key, _)| (key.time_ns, *key));
-    let mut builder = Builder { study: &study, known: FxHashMap::default(), places: Vec::new() };
+    let mut builder = Builder { dataset: &dataset, known: FxHashMap::default(), places: Vec::new() };
     let paths = keys.into_iter().filter_map(|(key, costs)| builder.path(key, costs)).collect();
     let places = builder.places;
-    Ok(CallPaths { about: study.about, processes: study.processes, threads: study.threads, places, paths })
+    Ok(CallPaths {
+        about: dataset.about,
+        processes: dataset.program.processes,
+        threads: dataset.program.threads,
+        places,
+        paths,
+    })
 }
 
 type Sums = FxHashMap<Key, Costs>;
@@ -180,20 +186,20 @@ fn samples(profile: &Profile, wanted: &FxHashSet<ProcessId>, weight: Weight, gra
 
 fn sites(
     profile: &Profile,
-    study: &Study,
+    dataset: &Dataset,
     wanted: &FxHashSet<ProcessId>,
     weight: Weight,
     grain: Grain,
 ) -> Result<Sums, LoadError> {
     let key = |thread, time_ns, site, class| Key { thread, time_ns, site: Some(site), stack: None, class: Some(class) };
-    if study.sites.margins.is_some() {
+    if dataset.facts.sites.imported.is_some() {
         let mut sums = Sums::default();
-        for ((site, class), tally) in study.sites.by_site() {
+        for ((site, class), tally) in dataset.facts.sites.by_site() {
             add(sums.entry(key(None, 0, site, class)).or_default(), &accesses(class, tally.reads, tally.writes));
         }
         return Ok(sums);
     }
-    let bin_ns = study.about.meta.bin_ns;
+    let bin_ns = dataset.about.meta.bin_ns;
     let columns = ["process", "bin", "thread", "site", "class", "reads", "writes", "samples", "period"];
     let add_row = |sums: &mut Sums, row: SiteAccess| {
         if wanted.contains(&row.process) {
@@ -207,7 +213,7 @@ fn sites(
 }
 
 struct Builder<'a> {
-    study: &'a Study,
+    dataset: &'a Dataset,
     known: FxHashMap<SiteId, u32>,
     places: Vec<Place>,
 }
@@ -215,7 +221,7 @@ struct Builder<'a> {
 impl Builder<'_> {
     /// None: nothing is known of where.
     fn path(&mut self, key: Key, costs: Costs) -> Option<Path> {
-        let mut sites: Vec<SiteId> = key.stack.map(|stack| self.study.code.walk(stack).collect()).unwrap_or_default();
+        let mut sites: Vec<SiteId> = key.stack.map(|stack| self.dataset.code.walk(stack).collect()).unwrap_or_default();
         if let Some(site) = key.site.filter(|site| sites.first() != Some(site)) {
             sites.insert(0, site);
         }
@@ -226,7 +232,7 @@ impl Builder<'_> {
 
     fn place(&mut self, site: SiteId) -> u32 {
         *self.known.entry(site).or_insert_with(|| {
-            let code = &self.study.code;
+            let code = &self.dataset.code;
             let (module, address) = code.address_of(site);
             let place = Place { module: module.map(str::to_owned), address, lines: code.lines(site) };
             self.places.push(place);

@@ -1,15 +1,15 @@
 //! What if: the figures of a recording under other machines, thread placements and page policies (`numalens simulate`).
 //!
 //! Who accessed which page is a fact of the recording; where threads and pages are is not, so one recording can be
-//! replayed anywhere. What the program would do otherwise on another machine (other numbers of threads, other schedules)
-//! nobody can know.
+//! replayed anywhere. What the program would do otherwise on another machine (other numbers of threads, other
+//! schedules) nobody can know.
 
-use crate::dataset::load::Options;
+use crate::dataset::Dataset;
+use crate::dataset::options::Options;
 use crate::dataset::source::LoadError;
-use crate::dataset::study::Study;
 use crate::dataset::usages;
 use crate::facts::fold::Need;
-use crate::facts::subjects::{RunId, SubjectId};
+use crate::facts::placement_targets::{RunId, TargetId};
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Table, Value};
 use crate::sections::access_matrix;
@@ -46,13 +46,13 @@ const FEW_BINS: u32 = 10;
 const LINE: u64 = 64;
 
 impl Plan {
-    /// What a study must have been loaded with.
+    /// What a dataset must have been loaded with.
     pub fn needs(&self) -> &'static [Need] {
         let mut policies = self.policies.iter().chain(self.choices.iter().map(|(_, policy)| policy));
         if policies.any(|policy| policy.asks_for_time()) {
-            &[Need::Flows, Need::Sites, Need::Moments]
+            &[Need::PageUse, Need::Sites, Need::PageUseByTime]
         } else {
-            &[Need::Flows, Need::Sites]
+            &[Need::PageUse, Need::Sites]
         }
     }
 }
@@ -85,35 +85,36 @@ pub fn choice(word: &str) -> Result<(ObjectId, Policy), String> {
 /// # Errors
 /// The profile cannot be read; a process is not in it.
 pub fn run(profile: &Profile, options: &Options, plan: &Plan) -> Result<Vec<Report>, LoadError> {
-    Ok(of(&Study::load(profile, options, plan.needs())?, plan))
+    Ok(of(&Dataset::load(profile, options, plan.needs())?, plan))
 }
 
-/// The same, of a study that was loaded with what the plan [needs](Plan::needs).
-pub fn of(study: &Study, plan: &Plan) -> Vec<Report> {
-    let mut reports = vec![study.about.report()];
-    reports.extend(simulate(study, plan));
+/// The same, of a dataset that was loaded with what the plan [needs](Plan::needs).
+pub fn of(dataset: &Dataset, plan: &Plan) -> Vec<Report> {
+    let mut reports = vec![dataset.about.report()];
+    reports.extend(simulate(dataset, plan));
     reports
 }
 
 /// The recording's pages, in the order of first touches as far as time bins tell it.
-fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
-    let place: FxHashMap<ThreadId, u32> = study.order.iter().copied().zip(0..).collect();
+fn recording(dataset: &Dataset, choices: &[(ObjectId, Policy)]) -> Recording {
+    let place: FxHashMap<ThreadId, u32> = dataset.program.order.iter().copied().zip(0..).collect();
     let place_of = |thread: ThreadId| place.get(&thread).copied().unwrap_or(thread.0);
     // Objects of one row have a policy together.
-    let subjects: Vec<Option<SubjectId>> =
-        choices.iter().map(|(object, _)| study.subjects.of_object(*object)).collect();
-    let choice_of = |run: RunId| subjects.iter().position(|subject| *subject == Some(study.subjects.subject_of(run)));
+    let targets: Vec<Option<TargetId>> =
+        choices.iter().map(|(object, _)| dataset.memory.targets.of_object(*object)).collect();
+    let choice_of =
+        |run: RunId| targets.iter().position(|target| *target == Some(dataset.memory.targets.target_of(run)));
     // A page that was moved is another one there, also within a bin.
     let mut pages: BTreeMap<(Bin, ProcessId, Page, Option<NodeId>), PageUse> = BTreeMap::new();
-    let touch_of = |run: Option<RunId>| run.map_or((None, Bin(u32::MAX)), |run| study.subjects.toucher_of(run));
-    for (key, tally) in study.flows.sums.iter() {
+    let touch_of = |run: Option<RunId>| run.map_or((None, Bin(u32::MAX)), |run| dataset.memory.targets.toucher_of(run));
+    for (key, tally) in dataset.facts.page_use.sums.iter() {
         let (toucher, bin) = touch_of(key.run);
         let page = pages.entry((bin, key.process, key.page, key.home)).or_insert_with(|| PageUse {
             number: key.page.0,
             space: key.process.0,
             choice: key.run.and_then(choice_of),
             toucher: toucher.map(place_of),
-            toucher_node: key.run.and_then(|run| study.subjects.toucher_node_of(run)),
+            toucher_node: key.run.and_then(|run| dataset.memory.targets.toucher_node_of(run)),
             home: key.home,
             users: Vec::new(),
         });
@@ -129,21 +130,21 @@ fn recording(study: &Study, choices: &[(ObjectId, Policy)]) -> Recording {
     let places: FxHashMap<(Bin, ProcessId, Page, Option<NodeId>), usize> = pages.keys().copied().zip(0..).collect();
     let mut pages: Vec<PageUse> = pages.into_values().collect();
     pages.iter_mut().for_each(|page| page.users.sort_by_key(|user| (user.thread, user.node, user.initial > 0.0)));
-    let moment = |moment: &crate::facts::page_use::Moment| {
+    let moment = |moment: &crate::facts::page_use::TimedUse| {
         let (_, touched) = touch_of(moment.run);
         let page = *places.get(&(touched, moment.process, moment.page, moment.home))?;
         let (bin, thread) = (moment.bin.0, place_of(moment.thread));
         Some((page, Moment { bin, thread, node: moment.node, accesses: moment.accesses as f64 }))
     };
-    let moments = Moments::new(pages.len(), study.moments.iter().filter_map(moment));
+    let moments = Moments::new(pages.len(), dataset.facts.page_use_by_time.iter().filter_map(moment));
     // What samples stand for is not known well enough to be compared with lines that are copied.
-    let copy = if study.about.sampled() { 0.0 } else { (2 * RECORDED_PAGE / LINE) as f64 };
-    Recording { pages, moments, slots: study.slots.clone(), bin_ns: study.about.meta.bin_ns, copy }
+    let copy = if dataset.about.sampled() { 0.0 } else { (2 * RECORDED_PAGE / LINE) as f64 };
+    Recording { pages, moments, slots: dataset.program.slots.clone(), bin_ns: dataset.about.meta.bin_ns, copy }
 }
 
-fn simulate(study: &Study, plan: &Plan) -> Vec<Report> {
-    let machine = plan.machine.as_ref().unwrap_or(&study.machine);
-    let recording = recording(study, &plan.choices);
+fn simulate(dataset: &Dataset, plan: &Plan) -> Vec<Report> {
+    let machine = plan.machine.as_ref().unwrap_or(&dataset.machine);
+    let recording = recording(dataset, &plan.choices);
     let recording = match plan.page_size / RECORDED_PAGE {
         0 | 1 => recording,
         parts => recording.with_pages_of(parts),
@@ -191,7 +192,7 @@ fn simulate(study: &Study, plan: &Plan) -> Vec<Report> {
         title += &format!(", object {object} {policy}");
     }
     let mut reports =
-        vec![Report::new("simulation", "simulation", title, Shape::Table(table)).doubting(doubts(study, plan))];
+        vec![Report::new("simulation", "simulation", title, Shape::Table(table)).doubting(doubts(dataset, plan))];
     // Of many combinations the figures tell which one to look at.
     if let [outcome] = &outcomes[..] {
         reports.push(matrix(machine, &outcome.traffic));
@@ -209,15 +210,20 @@ fn matrix(machine: &Machine, traffic: &Traffic) -> Report {
     Report::new("simulation", "matrix.simulated", title, Shape::Matrix(matrix))
 }
 
-fn doubts(study: &Study, plan: &Plan) -> Vec<String> {
+fn doubts(dataset: &Dataset, plan: &Plan) -> Vec<String> {
     let mut doubts = Vec::new();
     let (mut all, mut samples) = (0, 0);
-    study.flows.sums.iter().for_each(|(_, tally)| (all, samples) = (all + tally.accesses(), samples + tally.samples));
-    if let Some(missing) = study.sums_only() {
+    dataset
+        .facts
+        .page_use
+        .sums
+        .iter()
+        .for_each(|(_, tally)| (all, samples) = (all + tally.accesses(), samples + tally.samples));
+    if let Some(missing) = dataset.facts.sums_only() {
         return vec![missing];
     }
     if all == 0 {
-        doubts.push(study.about.none("accesses to pages"));
+        doubts.push(dataset.about.none("accesses to pages"));
         return doubts;
     }
     if samples > 0 {
@@ -225,11 +231,11 @@ fn doubts(study: &Study, plan: &Plan) -> Vec<String> {
             "estimated from {samples} samples: policies that know the main user of a page (local, parallel-first-touch, mixed, balance, replicate) look too good where pages have few samples"
         ));
     }
-    for (object, _) in plan.choices.iter().filter(|(object, _)| study.subjects.of_object(*object).is_none()) {
+    for (object, _) in plan.choices.iter().filter(|(object, _)| dataset.memory.targets.of_object(*object).is_none()) {
         doubts.push(format!("object {object} has no page in this part of the recording: its policy changes nothing"));
     }
     if plan.policies.iter().any(|policy| policy.asks_for_time()) {
-        let (bins, bin_s) = (study.about.meta.bins, study.about.meta.bin_ns as f64 / 1e9);
+        let (bins, bin_s) = (dataset.about.meta.bins, dataset.about.meta.bin_ns as f64 / 1e9);
         if bins < FEW_BINS {
             doubts.push(format!(
                 "the recording has {bins} time bins of {bin_s} s: policies that move pages while the program runs (numa-balancing, kmaf) see little of when they were used"
@@ -239,13 +245,19 @@ fn doubts(study: &Study, plan: &Plan) -> Vec<String> {
             doubts.push("of policies that move pages while the program runs the copying is not in the memory time: what a sample stands for is not known".to_string());
         }
     }
-    let homeless: u64 =
-        study.flows.sums.iter().filter(|(key, _)| key.home.is_none()).map(|(_, tally)| tally.accesses()).sum();
+    let homeless: u64 = dataset
+        .facts
+        .page_use
+        .sums
+        .iter()
+        .filter(|(key, _)| key.home.is_none())
+        .map(|(_, tally)| tally.accesses())
+        .sum();
     if homeless * 100 > all {
         let percent = homeless as f64 * 100.0 / all as f64;
         doubts.push(format!("{percent:.1} % of the accesses went to pages without a home; they stay out of it"));
     }
-    if !usages::matters(study) {
+    if !usages::matters(dataset) {
         doubts.push("the machine has one node: every placement is the same; try --machine 4x2".to_string());
     }
     doubts

@@ -1,5 +1,5 @@
-//! Advice on programs of four threads on four nodes, made of exact counts: each planted pattern is the first finding, with
-//! its remedy and a gain that arithmetic on the cost model confirms; a program without a fault gets none.
+//! Advice on programs of four threads on four nodes, made of exact counts: each planted pattern is the first finding,
+//! with its remedy and a gain that arithmetic on the cost model confirms; a program without a fault gets none.
 
 use numalens_analyze::report::{Field, Finding, Report, Shape, Value};
 use numalens_analyze::whatif::{self, Plan, RECORDED_PAGE};
@@ -8,7 +8,7 @@ use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::testing::Synthetic;
 use numalens_profile::words::*;
-use numalens_profile::{Meta, Profile};
+use numalens_profile::{Engine, Meta, Profile, RecordedUnit};
 use numalens_topology::{CpuSet, Machine, Node, NodeId};
 
 const NODES: u16 = 4;
@@ -48,8 +48,8 @@ fn program() -> Synthetic {
     };
     Synthetic {
         meta: Meta {
-            unit: "accesses".into(),
-            engine: "exact".into(),
+            unit: RecordedUnit::Accesses,
+            engine: Engine::Exact,
             bin_ns: 1000,
             bins: 10,
             duration_ns: 10_000,
@@ -176,7 +176,7 @@ fn first(content: &Synthetic, pattern: &str, remedy: &str) -> Finding {
     let (findings, nothing, _) = advise(content);
     assert!(!nothing && !findings.is_empty(), "nothing was found");
     let first = findings[0].clone();
-    assert_eq!((first.pattern.name, first.remedy.name), (pattern, remedy), "{:?}", first.evidence);
+    assert_eq!((first.pattern.name(), first.remedy.name()), (pattern, remedy), "{:?}", first.evidence);
     assert!(!first.in_code.is_empty() && !first.without_code.is_empty());
     first
 }
@@ -260,7 +260,7 @@ fn huge_pages_that_nodes_divide() {
     // Divided as the huge pages are, who touched them first is what matters.
     let mut halves = array(|thread, page| if page / 512 == u64::from(thread) / 2 { (2560, 0) } else { (0, 0) });
     halves.pages[0].page_size = 2 << 20;
-    assert_ne!(advise(&halves).0[0].pattern.name, "huge-page-split");
+    assert_ne!(advise(&halves).0[0].pattern.name(), "huge-page-split");
 }
 
 #[test]
@@ -479,7 +479,7 @@ fn code_on_another_node() {
         advise(&both).0
     };
     let found = scaled(100);
-    let [first, second] = [&found[0], &found[1]].map(|finding| (finding.pattern.name, finding.gain));
+    let [first, second] = [&found[0], &found[1]].map(|finding| (finding.pattern.name(), finding.gain));
     assert_eq!((first.0, second.0), ("serial-initialisation", "remote-code"));
     // Of a hundred instructions fifteen access memory.
     assert!(second.1.0 > first.1.0 * 0.15 && second.1.1.0 == 0.0 && first.1.1.0 > 0.0, "{first:?} {second:?}");
@@ -504,7 +504,7 @@ fn what_cannot_be_judged_is_said() {
     let mut content = array(|_, page| (u64::from(page < 3), 0));
     content.page_accesses.retain(|row| row.bin == Bin(5));
     content.page_accesses.iter_mut().for_each(|row| row.samples = 1);
-    content.meta.unit = "time at memory instructions".into();
+    content.meta.unit = RecordedUnit::TimeAtMemory;
     let (_, nothing, doubts) = advise(&content);
     assert!(!nothing && doubts[0].contains("too few"), "{doubts:?}");
 }
@@ -514,7 +514,7 @@ fn what_cannot_be_judged_is_said() {
 fn samples_that_are_few_for_a_page_are_enough_for_an_array() {
     let scatter = |i: u64| (i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) as u32;
     let mut content = array(|_, _| (0, 0));
-    content.meta.unit = "time at memory instructions".into();
+    content.meta.unit = RecordedUnit::TimeAtMemory;
     content.page_accesses = (0..PAGES * 2)
         .map(|i| PageAccess {
             samples: 1,
@@ -527,7 +527,8 @@ fn samples_that_are_few_for_a_page_are_enough_for_an_array() {
     first(&content, "shared-read-write", "interleave");
 }
 
-/// Its accesses tell on which node it made them; those of older versions leave it to the pinning log, which knows the end of a bin.
+/// Its accesses tell on which node it made them; those of older versions leave it to the pinning log, which knows the
+/// end of a bin.
 #[test]
 fn a_thread_that_goes_to_its_other_memory_within_a_bin() {
     let mut content = program();

@@ -1,16 +1,17 @@
 //! Every figure of the synthetic profile against its definition, worked out by hand.
 //!
-//! 77 accesses. Thread 0 on node 0 writes the 8 pages of the array, homed on 0: 16. Thread 1 on node 1 works on them: 32;
-//! on its stack and on a variable, homed on 1: 4 + 2; on a page without a home: 1. Thread 3 on node 2 uses node 3, which
-//! has memory only: 10. Thread 2 is unpinned: 4 to the array, 3 to the variable, 3 to a file on node 2, 2 to node 3.
+//! 77 accesses. Thread 0 on node 0 writes the 8 pages of the array, homed on 0: 16. Thread 1 on node 1 works on them:
+//! 32; on its stack and on a variable, homed on 1: 4 + 2; on a page without a home: 1. Thread 3 on node 2 uses node 3,
+//! which has memory only: 10. Thread 2 is unpinned: 4 to the array, 3 to the variable, 3 to a file on node 2, 2 to node
+//! 3.
 
 use numalens_analyze::report::{Field, Report, Shape, Value};
 use numalens_analyze::{Options, intervals, sections};
-use numalens_profile::Profile;
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::testing::Synthetic;
 use numalens_profile::words::*;
+use numalens_profile::{Profile, RecordedUnit};
 use numalens_topology::NodeId;
 
 fn reports(content: &Synthetic, options: &Options) -> Vec<Report> {
@@ -85,7 +86,7 @@ fn same(left: Option<(f64, f64)>, right: Option<(f64, f64)>) {
 #[test]
 fn samples_of_events_count_their_period() {
     let mut content = Synthetic::example();
-    content.meta.unit = "estimated accesses".to_string();
+    content.meta.unit = RecordedUnit::EstimatedAccesses;
     for row in &mut content.site_accesses {
         row.period = 1000;
     }

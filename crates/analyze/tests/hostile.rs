@@ -1,13 +1,15 @@
-//! Profiles with sound files and mad values: every analysis answers, or refuses with a reason; none crashes, and none eats the memory.
+//! Profiles with sound files and mad values: every analysis answers, or refuses with a reason; none crashes, and none
+//! eats the memory.
 //!
-//! What a value means is not checked here, only that nothing depends on values being sensible. The same numbers in every run.
+//! What a value means is not checked here, only that nothing depends on values being sensible. The same numbers in
+//! every run.
 
 use numalens_analyze::paths::{self, Grain};
 use numalens_analyze::whatif::{self, Plan};
 use numalens_analyze::{Options, advice, diff, sections};
-use numalens_profile::Profile;
 use numalens_profile::ids::*;
 use numalens_profile::testing::Synthetic;
+use numalens_profile::{Engine, Profile, RecordedUnit};
 use numalens_simulate::{Policy, Threads};
 use numalens_topology::NodeId;
 
@@ -105,7 +107,7 @@ fn no_value_breaks_an_analysis() {
         }
         if seed % 2 == 0 {
             mad.samples.clear();
-            (mad.meta.unit, mad.meta.engine) = ("accesses".into(), "exact".into());
+            (mad.meta.unit, mad.meta.engine) = (RecordedUnit::Accesses, Engine::Exact);
         }
         let path = mad.write(&directory.path().join(format!("{seed}.numalens"))).unwrap();
         let profile = Profile::open(&path).unwrap();

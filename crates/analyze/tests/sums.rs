@@ -2,11 +2,11 @@
 
 use numalens_analyze::report::{Report, Shape, Value};
 use numalens_analyze::{Options, sections};
-use numalens_profile::Profile;
 use numalens_profile::ids::*;
 use numalens_profile::tables::{ObjectAccess, SiteAccess};
 use numalens_profile::testing::Synthetic;
 use numalens_profile::words::Class;
+use numalens_profile::{Profile, RecordedUnit};
 use numalens_topology::NodeId;
 use proptest::prelude::*;
 
@@ -77,7 +77,7 @@ proptest! {
     #[test]
     fn every_level_has_every_access(facts in prop::collection::vec(fact(), 0..60), hardware in any::<bool>()) {
         let mut content = Synthetic::example();
-        content.meta.unit = if hardware { "estimated accesses" } else { "time at memory instructions" }.to_string();
+        content.meta.unit = if hardware { RecordedUnit::EstimatedAccesses } else { RecordedUnit::TimeAtMemory };
         let weight = if hardware { 7 } else { 1 };
         content.object_accesses = facts.iter().map(of_object).collect();
         content.site_accesses = facts;

@@ -33,9 +33,9 @@ fn the_main_fault_is_the_first_finding() {
     let findings = findings.unwrap();
     let first = findings.first().expect("a finding");
     assert_eq!(text(&report, "result"), "gain");
-    assert_eq!(text(&report, "pattern"), first.pattern.name);
-    assert!(text(&report, "fault").starts_with(first.pattern.title), "{report:?}");
-    assert!(text(&report, "remedy").starts_with(first.remedy.title), "{report:?}");
+    assert_eq!(text(&report, "pattern"), first.pattern.name());
+    assert!(text(&report, "fault").starts_with(first.pattern.title()), "{report:?}");
+    assert!(text(&report, "remedy").starts_with(first.remedy.title()), "{report:?}");
     assert_eq!(report.field("findings"), Some(&Value::Count(findings.len() as u64)));
     assert!(text(&report, "sentence").contains("of the memory time"), "{report:?}");
 }

@@ -46,7 +46,8 @@ fn migration_keeps_every_access() {
         }
     }
     let reports = whatif::run(&profile, &Options::default(), &plan(&["first-touch", "kmaf", "local"], 4096)).unwrap();
-    // Rows: as recorded, and these three. Who moves as it goes is better than who does not, and no better than who knew.
+    // Rows: as recorded, and these three. Who moves as it goes is better than who does not, and no better than who
+    // knew.
     let local: Vec<f64> = (1..4).map(|row| cell(&reports, row, "local_share")).collect();
     assert!(local[0] < local[1] && local[1] < local[2], "{local:?}");
     assert!(cell(&reports, 2, "pages_moved") > 0.0);

@@ -189,7 +189,8 @@ fn evil() -> Synthetic {
     meta.losses = [(EVIL.to_owned(), 3)].into();
     meta.environment = [(format!("OMP_{EVIL}"), EVIL.to_owned())].into();
     let texts = [&mut meta.cwd, &mut meta.host, &mut meta.kernel, &mut meta.exit_status, &mut meta.machine_name];
-    texts.into_iter().chain([&mut meta.unit, &mut meta.unit_note, &mut meta.start_time]).for_each(evil);
+    texts.into_iter().chain([&mut meta.unit_note, &mut meta.start_time]).for_each(evil);
+    meta.unit = format!("{EVIL}{}", meta.unit).into();
     example
 }
 

@@ -19,7 +19,7 @@ use format::{Document, Stats};
 use numalens_profile::ids::{ObjectId, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{ClassSum, MachineNode, Object, Process};
 use numalens_profile::words::ObjectKind;
-use numalens_profile::{Meta, write_whole};
+use numalens_profile::{Engine, Meta, RecordedUnit, write_whole};
 use std::path::{Path, PathBuf};
 
 /// The one process of a file.
@@ -85,8 +85,8 @@ pub fn import_bytes(
         command: command.split_whitespace().map(str::to_owned).collect(),
         host: infos.hostname.clone(),
         numalens_version: env!("CARGO_PKG_VERSION").to_owned(),
-        engine: "numaprof".to_owned(),
-        unit: "accesses".to_owned(),
+        engine: Engine::Numaprof,
+        unit: RecordedUnit::Accesses,
         unit_note: "imported from NUMAPROF: sums by thread, node and instruction".to_owned(),
         machine_name: machine.name.clone(),
         machine_virtual: false,

@@ -41,7 +41,7 @@ macro_rules! table {
                     Self { $($field: <$ty as $crate::row::Value>::get($field, index),)* }
                 }
 
-                fn renumber(&mut self, ids: &$crate::merge::Renumbering) {
+                fn renumber(&mut self, ids: &$crate::renumbering::Renumbering) {
                     $(<$ty as $crate::row::Value>::renumber(&mut self.$field, ids);)*
                 }
 
@@ -72,6 +72,8 @@ macro_rules! table {
 }
 
 mod check;
+mod content;
+mod directory;
 mod encode;
 mod error;
 mod file;
@@ -81,11 +83,13 @@ mod limits;
 mod machine;
 mod merge;
 mod meta;
+mod meta_words;
 mod ours;
 mod pack;
 mod pinning;
 pub mod place;
 mod read;
+mod renumbering;
 mod row;
 mod seal;
 pub mod tables;
@@ -97,15 +101,17 @@ pub mod words;
 mod write;
 
 pub use check::{CHECKS, Violation, check};
+pub use content::Content;
 pub use error::Error;
 pub use merge::merge;
-pub use meta::Meta;
+pub use meta::{BY_ADDRESS, Meta, ObjectAttribution};
+pub use meta_words::{Engine, MachineOption, RecordedUnit};
 pub use pack::{pack, pack_opened, unpack};
 pub use pinning::{PinningLog, ThreadLog};
 pub use read::Profile;
 pub use row::{Row, Visitor};
 pub use threads::start_threads;
-pub use write::{Content, Writer, write_whole};
+pub use write::{Writer, write_whole};
 
 /// In `meta.extra`: the private cache of each thread, an object of `bytes`, `ways` and `line` (bytes).
 pub const CACHE: &str = "cache";

@@ -17,81 +17,14 @@ use crate::ids::*;
 use crate::meta::Meta;
 use crate::pinning::PinningLog;
 use crate::read::Profile;
+use crate::renumbering::Renumbering;
 use crate::row::{Row, Visitor};
 use crate::tables::{self, *};
 use crate::write::{Writer, write_whole};
 use crate::{LOOKS, NODES_INFERRED};
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-
-/// What becomes of the ids of one profile in the merged one.
-#[derive(Default)]
-#[doc(hidden)]
-pub struct Renumbering {
-    /// How many rows of these the profiles before it have.
-    processes: u32,
-    threads: u32,
-    stacks: u32,
-    objects: u32,
-    modules: FxHashMap<ModuleId, ModuleId>,
-    sites: FxHashMap<SiteId, SiteId>,
-    functions: FxHashMap<FunctionId, FunctionId>,
-    /// Width of a time bin there and here.
-    bin_ns: (u64, u64),
-    /// An id was met that the profile has no row for, or that does not fit.
-    dangling: Cell<bool>,
-}
-
-impl Renumbering {
-    fn moved(&self, id: u32, by: u32) -> u32 {
-        id.checked_add(by).unwrap_or_else(|| {
-            self.dangling.set(true);
-            id
-        })
-    }
-
-    fn known<I: Copy + Eq + std::hash::Hash>(&self, ids: &FxHashMap<I, I>, id: I) -> I {
-        ids.get(&id).copied().unwrap_or_else(|| {
-            self.dangling.set(true);
-            id
-        })
-    }
-
-    pub(crate) fn process(&self, id: ProcessId) -> ProcessId {
-        ProcessId(self.moved(id.0, self.processes))
-    }
-
-    pub(crate) fn thread(&self, id: ThreadId) -> ThreadId {
-        ThreadId(self.moved(id.0, self.threads))
-    }
-
-    pub(crate) fn stack(&self, id: StackId) -> StackId {
-        StackId(self.moved(id.0, self.stacks))
-    }
-
-    pub(crate) fn object(&self, id: ObjectId) -> ObjectId {
-        ObjectId(self.moved(id.0, self.objects))
-    }
-
-    pub(crate) fn module(&self, id: ModuleId) -> ModuleId {
-        self.known(&self.modules, id)
-    }
-
-    pub(crate) fn site(&self, id: SiteId) -> SiteId {
-        self.known(&self.sites, id)
-    }
-
-    pub(crate) fn function(&self, id: FunctionId) -> FunctionId {
-        self.known(&self.functions, id)
-    }
-
-    pub(crate) fn bin(&self, bin: Bin) -> Bin {
-        let (from, to) = self.bin_ns;
-        Bin(u64::from(bin.0).saturating_mul(from).checked_div(to).map_or(bin.0, |bin| bin.min(u32::MAX.into()) as u32))
-    }
-}
 
 /// Code of all profiles so far.
 #[derive(Default)]
@@ -222,9 +155,9 @@ pub fn merge(profiles: &[Profile], path: &Path, force: bool) -> Result<PathBuf, 
         let why = if other.meta.engine != first.meta.engine || other.meta.unit != first.meta.unit {
             format!(
                 "one counts {} ({}), the other {} ({})",
-                said(&other.meta.unit),
+                said(other.meta.unit.word()),
                 other.meta.engine,
-                said(&first.meta.unit),
+                said(first.meta.unit.word()),
                 first.meta.engine
             )
         } else if other.meta.unit_note != first.meta.unit_note {

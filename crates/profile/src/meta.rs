@@ -2,7 +2,9 @@
 
 use crate::SCHEMA_VERSION;
 use crate::error::Error;
+use crate::meta_words::{Engine, MachineOption, RecordedUnit};
 use crate::tables::MetaEntry;
+use numalens_topology::{PagePolicy, ThreadPlacement};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -11,6 +13,18 @@ use std::path::Path;
 /// Key of the list of the files that belong to the profile. It is the writer's, not part of [`Meta`].
 const FILES: &str = "files";
 const SCHEMA: &str = "schema_version";
+
+/// How accesses were attributed to objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ObjectAttribution {
+    /// Every access by its address: no heap block is missing.
+    EveryAccess,
+    /// As far as pages and samples tell: small heap blocks are sampled.
+    Estimated,
+}
+
+/// What [`Meta::unit_note`] says where every access was attributed to its object.
+pub const BY_ADDRESS: &str = "each attributed to its object by its address";
 
 /// How a profile was made. A field that the file lacks has its default.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -30,20 +44,20 @@ pub struct Meta {
     pub kernel: String,
     /// Version of the numalens that recorded.
     pub numalens_version: String,
-    /// `sample`, `exact`, ...
-    pub engine: String,
-    /// What the facts count: `accesses`, `estimated accesses`, `time at memory instructions`.
-    pub unit: String,
+    /// What recorded.
+    pub engine: Engine,
+    /// What the facts count.
+    pub unit: RecordedUnit,
     /// What a reader must know about the unit.
     pub unit_note: String,
     /// Name of the machine in force.
     pub machine_name: String,
     /// Whether that machine is a virtual one, its placement simulated.
     pub machine_virtual: bool,
-    /// Placement of threads on a virtual machine: `spread`, `compact`, `none`.
-    pub placement: String,
-    /// Placement of pages on a virtual machine: `first-touch`, ...
-    pub policy: String,
+    /// Placement of threads on a virtual machine.
+    pub placement: MachineOption<ThreadPlacement>,
+    /// Placement of pages on a virtual machine.
+    pub policy: MachineOption<PagePolicy>,
     /// RFC 3339.
     pub start_time: String,
     /// Length of the recording.
@@ -91,13 +105,13 @@ impl Default for Meta {
             host: String::new(),
             kernel: String::new(),
             numalens_version: String::new(),
-            engine: String::new(),
-            unit: String::new(),
+            engine: Engine::Unsaid,
+            unit: RecordedUnit::Unsaid,
             unit_note: String::new(),
             machine_name: String::new(),
             machine_virtual: false,
-            placement: String::new(),
-            policy: String::new(),
+            placement: MachineOption::Unset,
+            policy: MachineOption::Unset,
             start_time: String::new(),
             duration_ns: 0,
             counted_ns: None,
@@ -120,6 +134,11 @@ impl Default for Meta {
 }
 
 impl Meta {
+    /// How accesses were attributed to objects. Profiles say it in their remark on the unit.
+    pub fn object_attribution(&self) -> ObjectAttribution {
+        if self.unit_note.contains(BY_ADDRESS) { ObjectAttribution::EveryAccess } else { ObjectAttribution::Estimated }
+    }
+
     /// The rows of the table, with the list of the profile's files.
     pub(crate) fn entries(&self, files: &[String], complete: bool, path: &Path) -> Result<Vec<MetaEntry>, Error> {
         let mut meta = self.clone();

@@ -5,12 +5,12 @@
 //! written outside of the output (zip-slip); entries must be stored and lie side by side within the archive, so
 //! what is unpacked is never larger than what was received.
 
+use crate::directory;
 use crate::error::Error;
 use crate::file::{Extent, contain};
 use crate::ours;
 use crate::place::{self, Links};
 use crate::read::{self, Profile};
-use crate::write;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufReader, BufWriter};
@@ -113,9 +113,9 @@ pub fn pack_opened(profile: &Profile, zip: &Path, force: bool) -> Result<(), Err
         .filter(|name| plain(name))
         .unwrap_or_else(|| "profile".to_owned());
     let folder = folder.trim_end_matches(".numalens");
-    let (file, aside) = write::aside(zip)?;
+    let (file, aside) = directory::aside(zip)?;
     write_archive(profile, folder, file, zip)?;
-    write::publish_file(aside, zip)
+    directory::publish_file(aside, zip)
 }
 
 fn write_archive(profile: &Profile, folder: &str, to: File, path: &Path) -> Result<(), Error> {
@@ -156,14 +156,14 @@ pub fn unpack(zip: &Path, into: Option<&Path>, force: bool) -> Result<PathBuf, E
     for file in Profile::open(zip)?.all_files().iter().flat_map(|(_, files)| files.iter()) {
         file.verify()?;
     }
-    let (aside, _lock) = write::room(&target, force)?;
+    let (aside, _lock) = directory::room(&target, force)?;
     let result = entries.iter().try_for_each(|(name, extent)| {
         let path = aside.join(name);
         let mut file = File::create_new(&path).map_err(Error::io("create", &path))?;
         extent.copy(&mut file, &path)?;
         file.sync_all().map_err(Error::io("sync", &path))
     });
-    let result = result.and_then(|()| write::publish(&aside, &target, force));
+    let result = result.and_then(|()| directory::publish(&aside, &target, force));
     if result.is_err() {
         // The first error is the one to tell.
         let _ = fs::remove_dir_all(&aside);

@@ -1,5 +1,7 @@
 //! Reading a profile: a directory, one that is still being written, or a packed one.
 
+use crate::content::{self, Content};
+use crate::directory;
 use crate::error::Error;
 use crate::file::{Extent, TableFile};
 use crate::kept::{self, Kept};
@@ -9,7 +11,6 @@ use crate::pack;
 use crate::place;
 use crate::row::Row;
 use crate::tables::MetaEntry;
-use crate::write::{self, Content};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 use std::io::{ErrorKind, Write};
@@ -305,7 +306,7 @@ impl Profile {
     /// Tables as they would be written, in memory: rows can be iterated over only once, and whether a directory takes
     /// them shows later.
     fn encode(&self, contents: Vec<Content<'_>>) -> Result<Vec<Encoded>, Error> {
-        let encoded = write::side_by_side(contents, |content| {
+        let encoded = content::side_by_side(contents, |content| {
             let (table, forget) = (content.table, content.forget);
             let name = format!("{table}.parquet");
             let path = self.path.join(&name);
@@ -323,7 +324,7 @@ impl Profile {
     pub fn replace_all(&self, contents: Vec<Content<'_>>) -> Result<(), Error> {
         let encoded = self.encode(contents)?;
         // While this is held no other process writes here.
-        let lock = if self.packed { None } else { write::lock(&self.path).ok() };
+        let lock = if self.packed { None } else { directory::lock(&self.path).ok() };
         let mut stored = Vec::new();
         let done = encoded.into_iter().try_for_each(|(table, forget, content)| {
             let place = if lock.is_some() { store(&content) } else { Ok(content.clone()) };
@@ -383,9 +384,9 @@ fn reduce<A: Send>(
 /// Copies a table's new content into its profile's directory.
 fn store(content: &Extent) -> Result<Extent, Error> {
     let path = &content.path;
-    let (mut file, place) = write::aside(path)?;
+    let (mut file, place) = directory::aside(path)?;
     content.copy(&mut file, path)?;
-    write::publish_file(place, path)?;
+    directory::publish_file(place, path)?;
     Extent::whole(path)
 }
 
@@ -400,7 +401,7 @@ fn list(directory: &Path, tables: &[&str]) -> Result<(), Error> {
     for &table in tables {
         changed |= list_as_one(&mut files, table);
     }
-    if changed { write::write_meta(directory, &meta, &files, meta.complete).map(drop) } else { Ok(()) }
+    if changed { directory::write_meta(directory, &meta, &files, meta.complete).map(drop) } else { Ok(()) }
 }
 
 /// Makes one file of a table in the list of files; whether it was something else.

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::ids::*;
-use crate::merge::Renumbering;
+use crate::renumbering::Renumbering;
 use numalens_topology::NodeId;
 
 /// A row of a table. Implemented for the structs of [`crate::tables`] by their macro.

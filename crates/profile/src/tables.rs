@@ -13,9 +13,6 @@ use numalens_topology::NodeId;
 /// it are absolute; a runtime can name them in /tmp/perf-PID.map.
 pub const PERF_MAP: &str = "perf-map:";
 
-/// What stands in `meta.unit_note` where every access was attributed to its object, so that no heap block is missing.
-pub const BY_ADDRESS: &str = "each attributed to its object by its address";
-
 /// How the names of variables end of which each thread has a copy.
 pub const THREAD_LOCAL: &str = " (thread-local)";
 /// What the object is called that has the accesses to blocks of a process's heap that are no rows of `objects`.

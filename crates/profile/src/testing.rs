@@ -14,8 +14,8 @@ mod older;
 use crate::ids::*;
 use crate::tables::*;
 use crate::words::*;
-use crate::{Error, Meta, Writer};
-use numalens_topology::{CpuSet, Machine, Node, NodeId};
+use crate::{Engine, Error, MachineOption, Meta, RecordedUnit, Writer};
+use numalens_topology::{CpuSet, Machine, Node, NodeId, PagePolicy, ThreadPlacement};
 use std::path::{Path, PathBuf};
 
 /// The content of a profile, one field per table.
@@ -348,6 +348,10 @@ impl Synthetic {
             bytes: 0,
             weight: 0,
         });
+        self.add_placed_pages();
+    }
+
+    fn add_placed_pages(&mut self) {
         for page in pages() {
             self.pages.push(PlacedPages {
                 process: ProcessId(page.process),
@@ -379,92 +383,8 @@ impl Synthetic {
     fn add_facts(&mut self, machine: &Machine) {
         let pages = pages();
         for touch in touches() {
-            let Some(page) = pages.iter().find(|page| page.page == touch.page) else { continue };
-            let Touch { reads, writes, .. } = touch;
-            let (process, bin, thread, site) = (
-                ProcessId(PROCESSES[touch.thread as usize]),
-                Bin(touch.bin),
-                ThreadId(touch.thread),
-                SiteId(touch.site),
-            );
-            let (node, home, object) = (NODES[touch.thread as usize], page.home, ObjectId(page.object));
-            let class = Class::from(machine.locality(node, home, page.placed != Placed::Unpinned));
-            let samples = (reads + writes) as u32;
-            self.page_accesses.push(PageAccess {
-                process,
-                bin,
-                thread,
-                node,
-                home,
-                page: Page(touch.page),
-                reads,
-                writes,
-                samples,
-                period: PERIOD,
-            });
-            match self.site_accesses.iter_mut().find(|fact| {
-                (fact.bin, fact.thread, fact.site, fact.home, fact.class) == (bin, thread, site, home, class)
-            }) {
-                Some(fact) => {
-                    (fact.reads, fact.writes, fact.samples) =
-                        (fact.reads + reads, fact.writes + writes, fact.samples + samples)
-                }
-                None => self.site_accesses.push(SiteAccess {
-                    process,
-                    bin,
-                    thread,
-                    node,
-                    site,
-                    home,
-                    class,
-                    reads,
-                    writes,
-                    samples,
-                    period: PERIOD,
-                }),
-            }
-            match self.object_accesses.iter_mut().find(|fact| {
-                (fact.bin, fact.thread, fact.site, fact.object, fact.home, fact.class)
-                    == (bin, thread, Some(site), object, home, class)
-            }) {
-                Some(fact) => {
-                    (fact.reads, fact.writes, fact.samples) =
-                        (fact.reads + reads, fact.writes + writes, fact.samples + samples)
-                }
-                None => self.object_accesses.push(ObjectAccess {
-                    process,
-                    bin,
-                    thread,
-                    node,
-                    site: Some(site),
-                    object,
-                    home,
-                    class,
-                    reads,
-                    writes,
-                    samples,
-                    period: PERIOD,
-                }),
-            }
-            for number in 0..reads + writes {
-                self.samples.push(Sample {
-                    process,
-                    time_ns: u64::from(bin.0) * 10_000_000 + number * PERIOD,
-                    thread,
-                    cpu: node.map_or(5, |node| 2 * u32::from(node.0)),
-                    site,
-                    stack: Some(StackId(site.0 + 1)),
-                    address: Page(touch.page).address() + 8 * number,
-                    found: Found::ALL[1 + number as usize % 3],
-                    access: if number < reads { Access::Read } else { Access::Write },
-                    object: Some(object),
-                    node,
-                    home,
-                    class,
-                    latency: None,
-                    source: None,
-                    period: PERIOD,
-                });
+            if let Some(page) = pages.iter().find(|page| page.page == touch.page) {
+                self.add_touch(&touch, page, machine);
             }
         }
         for (thread, process) in PROCESSES.into_iter().enumerate() {
@@ -479,6 +399,49 @@ impl Synthetic {
                 instructions: 10 + thread as u64,
                 period: PERIOD,
             });
+        }
+    }
+
+    /// One touch in all tables that have it.
+    fn add_touch(&mut self, touch: &Touch, page: &PageOf, machine: &Machine) {
+        let (thread, period) = (touch.thread as usize, PERIOD);
+        let (node, home) = (NODES[thread], page.home);
+        let class = Class::from(machine.locality(node, home, page.placed != Placed::Unpinned));
+        let (process, bin, site) = (ProcessId(PROCESSES[thread]), Bin(touch.bin), SiteId(touch.site));
+        let (thread, object) = (ThreadId(touch.thread), ObjectId(page.object));
+        let (reads, writes, samples) = (touch.reads, touch.writes, (touch.reads + touch.writes) as u32);
+        let page = Page(touch.page);
+        self.page_accesses.push(PageAccess { process, bin, thread, node, home, page, reads, writes, samples, period });
+        let row = SiteAccess { process, bin, thread, node, site, home, class, reads, writes, samples, period };
+        self.add_site_access(row);
+        let site = Some(site);
+        let row =
+            ObjectAccess { process, bin, thread, node, site, object, home, class, reads, writes, samples, period };
+        self.samples.extend(samples_of(&row, page));
+        self.add_object_access(row);
+    }
+
+    fn add_site_access(&mut self, row: SiteAccess) {
+        let key = |row: &SiteAccess| (row.bin, row.thread, row.site, row.home, row.class);
+        match self.site_accesses.iter_mut().find(|fact| key(fact) == key(&row)) {
+            Some(fact) => {
+                fact.reads += row.reads;
+                fact.writes += row.writes;
+                fact.samples += row.samples;
+            }
+            None => self.site_accesses.push(row),
+        }
+    }
+
+    fn add_object_access(&mut self, row: ObjectAccess) {
+        let key = |row: &ObjectAccess| (row.bin, row.thread, row.site, row.object, row.home, row.class);
+        match self.object_accesses.iter_mut().find(|fact| key(fact) == key(&row)) {
+            Some(fact) => {
+                fact.reads += row.reads;
+                fact.writes += row.writes;
+                fact.samples += row.samples;
+            }
+            None => self.object_accesses.push(row),
         }
     }
 
@@ -528,6 +491,31 @@ impl Synthetic {
     }
 }
 
+/// A sample for each access of a row to a page.
+fn samples_of(row: &ObjectAccess, page: Page) -> impl Iterator<Item = Sample> + use<'_> {
+    (0..row.reads + row.writes).filter_map(move |number| {
+        let site = row.site?;
+        Some(Sample {
+            process: row.process,
+            time_ns: u64::from(row.bin.0) * 10_000_000 + number * PERIOD,
+            thread: row.thread,
+            cpu: row.node.map_or(5, |node| 2 * u32::from(node.0)),
+            site,
+            stack: Some(StackId(site.0 + 1)),
+            address: page.address() + 8 * number,
+            found: Found::ALL[1 + number as usize % 3],
+            access: if number < row.reads { Access::Read } else { Access::Write },
+            object: Some(row.object),
+            node: row.node,
+            home: row.home,
+            class: row.class,
+            latency: None,
+            source: None,
+            period: PERIOD,
+        })
+    })
+}
+
 fn meta(machine: &Machine) -> Meta {
     Meta {
         complete: true,
@@ -536,13 +524,13 @@ fn meta(machine: &Machine) -> Meta {
         host: "test".into(),
         kernel: "6.1.0".into(),
         numalens_version: "0.1.0".into(),
-        engine: "sample".into(),
-        unit: "time at memory instructions".into(),
+        engine: Engine::Sample,
+        unit: RecordedUnit::TimeAtMemory,
         unit_note: "clock samples weigh time, they do not count accesses".into(),
         machine_name: machine.name.clone(),
         machine_virtual: machine.is_virtual,
-        placement: "spread".into(),
-        policy: "first-touch".into(),
+        placement: MachineOption::Set(ThreadPlacement::Spread),
+        policy: MachineOption::Set(PagePolicy::FirstTouch),
         start_time: "2024-02-29T12:00:00Z".into(),
         duration_ns: 40_000_000,
         bin_ns: 10_000_000,

@@ -14,16 +14,13 @@
 //! level, so their number grows with the logarithm of the checkpoints and each row is copied that many times.
 
 use crate::SCHEMA_VERSION;
+use crate::content::{Content, Join, join, side_by_side};
+use crate::directory::{aside, publish, publish_file, remove, room, write_meta};
 use crate::encode::TableWriter;
 use crate::error::Error;
-use crate::file::{Extent, TableFile};
-use crate::kept::Kept;
+use crate::file::Extent;
 use crate::meta::Meta;
-use crate::ours::{self, refuse_foreign};
-use crate::place;
-use crate::read::{self, META};
 use crate::row::Row;
-use rayon::iter::{IndexedParallelIterator, IntoParallelIterator, ParallelIterator};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -61,46 +58,6 @@ struct Table {
     join: Join,
 }
 
-/// Writes files of one table, in order, to a new one, which is called so in messages. Returns its bytes.
-type Join = fn(File, &Path, &[Extent]) -> Result<u64, Error>;
-
-/// Writes a table to an empty file, which has this path or stands for it. Returns the file and its bytes.
-type Encode<'a> = dyn FnOnce(File, &Path) -> Result<(File, u64), Error> + Send + 'a;
-
-/// The new content of a table: see [`Writer::replace_all`] and [`Profile::replace_all`].
-pub struct Content<'a> {
-    pub(crate) table: &'static str,
-    join: Join,
-    pub(crate) forget: fn(&Kept),
-    encode: Box<Encode<'a>>,
-}
-
-impl<'a> Content<'a> {
-    /// These rows. They are asked for by the thread that encodes them.
-    pub fn of<T: Row, R: IntoIterator<Item = T>>(rows: impl FnOnce() -> R + Send + 'a) -> Self {
-        let encode = |file: File, path: &Path| {
-            let mut writer = TableWriter::<T>::on(file, path, SCHEMA_VERSION)?;
-            writer.append(rows())?;
-            writer.complete()
-        };
-        Content { table: T::TABLE, join: join::<T>, forget: Kept::forget::<T>, encode: Box::new(encode) }
-    }
-
-    /// See [`Encode`].
-    pub(crate) fn encode(self, file: File, path: &Path) -> Result<(File, u64), Error> {
-        (self.encode)(file, path)
-    }
-}
-
-/// Does the same with several things side by side, each of which may take long.
-pub(crate) fn side_by_side<T: Send, R: Send>(things: Vec<T>, each: impl Fn(T) -> R + Sync + Send) -> Vec<R> {
-    match things.len() {
-        // No threads are started for it.
-        0 | 1 => things.into_iter().map(each).collect(),
-        _ => things.into_par_iter().with_max_len(1).map(each).collect(),
-    }
-}
-
 /// A part being written: its name when complete, where it is until then.
 struct OpenPart {
     name: String,
@@ -127,15 +84,6 @@ impl<T: Row> Open for TableWriter<T> {
     fn finish(self: Box<Self>) -> Result<u64, Error> {
         TableWriter::finish(*self)
     }
-}
-
-/// See [`Join`].
-fn join<T: Row>(file: File, path: &Path, parts: &[Extent]) -> Result<u64, Error> {
-    let mut writer = TableWriter::<T>::on(file, path, SCHEMA_VERSION)?;
-    for part in parts {
-        writer.append_file(&TableFile::open(part.clone())?)?;
-    }
-    writer.finish()
 }
 
 impl Writer {
@@ -366,51 +314,6 @@ impl Writer {
     }
 }
 
-/// Makes the directory in which a profile grows until it is called `target`; the lock lasts as long as the file
-/// returned.
-pub(crate) fn room(target: &Path, force: bool) -> Result<(PathBuf, File), Error> {
-    let partial = read::partial_of(target);
-    if fs::symlink_metadata(target).is_ok() {
-        if !force {
-            return Err(Error::Exists { path: target.to_owned() });
-        }
-        refuse_foreign(target)?;
-    }
-    if fs::symlink_metadata(&partial).is_ok() {
-        let lock = lock(&partial)?;
-        if !force {
-            return Err(Error::Unfinished { path: partial });
-        }
-        refuse_foreign(&partial)?;
-        ours::remove_directory(&partial)?;
-        drop(lock);
-    }
-    fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
-    let lock = lock(&partial)?;
-    Ok((partial, lock))
-}
-
-/// Gives the complete directory its final name.
-pub(crate) fn publish(from: &Path, to: &Path, force: bool) -> Result<(), Error> {
-    use rustix::fs::{CWD, RenameFlags, renameat_with};
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        Err(rustix::io::Errno::EXIST) if force => {
-            refuse_foreign(to)?;
-            // Both names change at once; then the old profile is the one called partial.
-            renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE)
-                .map_err(|errno| Error::io("replace", to)(errno.into()))?;
-            if from.is_dir() { ours::remove_directory(from)? } else { remove(from)? }
-        }
-        Err(rustix::io::Errno::EXIST) => return Err(Error::Exists { path: to.to_owned() }),
-        Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOSYS) => {
-            fs::rename(from, to).map_err(Error::io("rename", from))?
-        }
-        Err(errno) => return Err(Error::io("rename", from)(errno.into())),
-        Ok(()) => {}
-    }
-    Ok(())
-}
-
 /// Writes a profile that cannot grow for long, such as one made of others: when anything fails, nothing is left of it.
 /// `fill` gives its rows, and returns what it says of itself.
 ///
@@ -435,48 +338,4 @@ pub fn write_whole<E: From<Error>>(
         let _ = fs::remove_dir_all(&partial);
     }
     written
-}
-
-/// Writes `meta.parquet` of a profile's directory aside and renames it.
-pub(crate) fn write_meta(directory: &Path, meta: &Meta, files: &[String], complete: bool) -> Result<u64, Error> {
-    let path = directory.join(META);
-    write_table(&path, meta.entries(files, complete, &path)?)
-}
-
-/// Writes a whole table aside and renames it to `path`.
-pub(crate) fn write_table<T: Row>(path: &Path, rows: impl IntoIterator<Item = T>) -> Result<u64, Error> {
-    let (file, place) = aside(path)?;
-    let mut writer = TableWriter::on(file, path, SCHEMA_VERSION)?;
-    writer.append(rows)?;
-    let written = writer.finish()?;
-    publish_file(place, path)?;
-    Ok(written)
-}
-
-/// See [`place::aside`].
-pub(crate) fn aside(path: &Path) -> Result<(File, TempPath), Error> {
-    place::aside(path).map_err(Error::io("create", path))
-}
-
-/// Gives a complete file its name.
-pub(crate) fn publish_file(written: TempPath, path: &Path) -> Result<(), Error> {
-    written.persist(path).map_err(|error| Error::io("rename", &error.path)(error.error))
-}
-
-fn remove(path: &Path) -> Result<(), Error> {
-    fs::remove_file(path).map_err(Error::io("remove", path))
-}
-
-/// Locks a profile's directory for writing; the lock lasts as long as the file returned.
-pub(crate) fn lock(directory: &Path) -> Result<File, Error> {
-    use rustix::fs::{CWD, Mode, OFlags, openat};
-    // A directory, and nothing that waits to be opened.
-    let file = openat(CWD, directory, OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty());
-    let file = File::from(file.map_err(|errno| Error::io("open", directory)(errno.into()))?);
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(fs::TryLockError::WouldBlock) => Err(Error::Busy { path: directory.to_owned() }),
-        // A file system without locks: two recordings to one name are the user's affair there.
-        Err(fs::TryLockError::Error(_)) => Ok(file),
-    }
 }

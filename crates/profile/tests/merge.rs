@@ -3,7 +3,7 @@
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::testing::Synthetic;
-use numalens_profile::{Profile, check, merge};
+use numalens_profile::{Engine, Profile, check, merge};
 use numalens_topology::NodeId;
 use std::path::Path;
 
@@ -144,7 +144,7 @@ fn what_does_not_go_together_is_refused() {
         let _ = std::fs::remove_dir_all(path.with_extension("numalens.partial"));
         error
     };
-    assert!(refused(&|other| other.meta.engine = "exact".to_owned()).contains("(exact), the other"));
+    assert!(refused(&|other| other.meta.engine = Engine::Exact).contains("(exact), the other"));
     assert!(
         refused(&|other| other.meta.unit_note = "those relative to the stack".to_owned()).contains("one counts those")
     );

@@ -12,7 +12,7 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use numalens_analyze::sections::{self, Section};
-use numalens_analyze::{Need, Options, Report, Shelf, Study, advice, disassembly, whatif};
+use numalens_analyze::{Dataset, DatasetCache, Need, Options, Report, advice, disassembly, whatif};
 use numalens_profile::tables::Phase;
 use numalens_topology::Machine;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -41,7 +41,7 @@ pub struct App {
     parts: Mutex<Cache>,
     /// Facts that are asked for again. A computation that does not end keeps the one that it has; the next gets
     /// another.
-    shelf: Mutex<Arc<Mutex<Shelf>>>,
+    datasets: Mutex<Arc<Mutex<DatasetCache>>>,
     /// One computation at a time: each uses all CPUs, and many at once would need as many times the memory.
     turn: Arc<Semaphore>,
     /// What a question may take, its wait for its turn included.
@@ -84,7 +84,7 @@ impl App {
             machine: view.profile.machine()?,
             sources: Sources::of(&view.profile)?,
             phases: view.profile.rows()?,
-            shelf: Mutex::new(App::new_shelf(&view)),
+            datasets: Mutex::new(App::new_datasets(&view)),
             view,
             whole: Mutex::new(Cache::new(MOST_OF_WHOLE)),
             parts: Mutex::new(Cache::new(MOST_OF_PARTS)),
@@ -94,12 +94,12 @@ impl App {
         })
     }
 
-    fn new_shelf(view: &View) -> Arc<Mutex<Shelf>> {
-        Arc::new(Mutex::new(Shelf::new(view.options.clone())))
+    fn new_datasets(view: &View) -> Arc<Mutex<DatasetCache>> {
+        Arc::new(Mutex::new(DatasetCache::new(view.options.clone())))
     }
 
-    fn shelf(&self) -> Arc<Mutex<Shelf>> {
-        self.shelf.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    fn datasets(&self) -> Arc<Mutex<DatasetCache>> {
+        self.datasets.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -165,10 +165,10 @@ impl Question {
         let asked = app.asked(&pairs)?;
         let (options, sort, top) = (asked.options.clone(), asked.sort.clone(), asked.top);
         let compute = move |app: &App| {
-            let mut reports = app.studied(&options, &sections::needs(&wanted), |study| match top {
+            let mut reports = app.analyzed(&options, &sections::needs(&wanted), |dataset| match top {
                 // Which are the first shows when all are sorted, where they are sorted otherwise.
-                Some(rows) if sort.is_none() => sections::first_of(study, &wanted, rows),
-                _ => sections::of(study, &wanted),
+                Some(rows) if sort.is_none() => sections::first_of(dataset, &wanted, rows),
+                _ => sections::of(dataset, &wanted),
             })?;
             if let Some(metric) = &sort
                 && !reports.iter_mut().fold(false, |sorted, report| report.sort(metric) | sorted)
@@ -188,7 +188,7 @@ impl Question {
     pub fn advise(app: &App, pairs: Pairs) -> Result<Question, Refusal> {
         let asked = app.asked(&pairs)?;
         let options = asked.options.clone();
-        let compute = move |app: &App| app.studied(&options, advice::NEEDS, advice::of);
+        let compute = move |app: &App| app.analyzed(&options, advice::NEEDS, advice::of);
         Ok(Question::new(app, "advise", &pairs, &asked, Box::new(compute)))
     }
 
@@ -198,7 +198,7 @@ impl Question {
         let asked = app.asked(&filter)?;
         let plan = query::plan(&plan, &app.machine).map_err(bad)?;
         let options = asked.options.clone();
-        let compute = move |app: &App| app.studied(&options, plan.needs(), |study| whatif::of(study, &plan));
+        let compute = move |app: &App| app.analyzed(&options, plan.needs(), |dataset| whatif::of(dataset, &plan));
         Ok(Question::new(app, "simulate", &pairs, &asked, Box::new(compute)))
     }
 
@@ -209,9 +209,10 @@ impl Question {
         let asked = app.asked(&filter)?;
         let options = asked.options.clone();
         let compute = move |app: &App| {
-            let wanted = app.studied(&options, disassembly::NEEDS, |study| disassembly::wanted(study, &file, line))?;
+            let wanted =
+                app.analyzed(&options, disassembly::NEEDS, |dataset| disassembly::wanted(dataset, &file, line))?;
             let found = (app.view.find_code)(&app.view.profile, &wanted).map_err(|error| failed(error.into()))?;
-            app.studied(&options, disassembly::NEEDS, |study| disassembly::reports(study, &found, &file))
+            app.analyzed(&options, disassembly::NEEDS, |dataset| disassembly::reports(dataset, &found, &file))
         };
         Ok(Question::new(app, "disassembly", &pairs, &asked, Box::new(compute)))
     }
@@ -280,9 +281,9 @@ impl App {
         if let Ok(made) = timeout_at(end, &mut made).await {
             return made.map_err(|_| lost())?;
         }
-        // A thread cannot be stopped. Others get another shelf, as it has this one, and its turn.
+        // A thread cannot be stopped. Others get another datasets, as it has this one, and its turn.
         self.abandoned.fetch_add(1, Relaxed);
-        *self.shelf.lock().unwrap_or_else(PoisonError::into_inner) = App::new_shelf(&self.view);
+        *self.datasets.lock().unwrap_or_else(PoisonError::into_inner) = App::new_datasets(&self.view);
         drop(turn);
         let app = self.clone();
         tokio::spawn(async move {
@@ -321,9 +322,9 @@ impl App {
 
     /// Keeps facts, in as many bytes at most; the answer is what they take.
     pub fn keep_facts(&self, most: usize) -> Result<usize, numalens_profile::Error> {
-        let shelf = self.shelf();
-        let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        shelf.keep_facts(&self.view.profile, most)
+        let datasets = self.datasets();
+        let mut datasets = datasets.lock().unwrap_or_else(PoisonError::into_inner);
+        datasets.keep_facts(&self.view.profile, most)
     }
 
     /// Reads what is asked about a report.
@@ -332,16 +333,21 @@ impl App {
     }
 
     /// Makes reports of a part of the profile, of which at least `needs` is read.
-    fn studied<T>(&self, options: &Options, needs: &[Need], analyze: impl FnOnce(&Study) -> T) -> Result<T, Refusal> {
+    fn analyzed<T>(
+        &self,
+        options: &Options,
+        needs: &[Need],
+        analyze: impl FnOnce(&Dataset) -> T,
+    ) -> Result<T, Refusal> {
         let mut needs = needs.to_vec();
         // Advice comes next and needs the larger of the two, from which the smaller follows: so the table is walked
         // over once.
         if needs.contains(&Need::Pages) {
-            needs.push(Need::Flows);
+            needs.push(Need::PageUse);
         }
-        let shelf = self.shelf();
-        let mut shelf = shelf.lock().unwrap_or_else(PoisonError::into_inner);
-        shelf.study(&self.view.profile, options, &needs).map(analyze).map_err(failed)
+        let datasets = self.datasets();
+        let mut datasets = datasets.lock().unwrap_or_else(PoisonError::into_inner);
+        datasets.dataset(&self.view.profile, options, &needs).map(analyze).map_err(failed)
     }
 
     fn cache(&self, is_whole: bool) -> &Mutex<Cache> {
@@ -438,7 +444,7 @@ mod tests {
                 assert!(said.contains(why), "{said}");
             }
             assert!(slow.turn().await.is_ok(), "nobody waits for their turn");
-            assert!(slow.shelf().try_lock().is_ok());
+            assert!(slow.datasets().try_lock().is_ok());
             ends.clear();
             while slow.abandoned.load(Relaxed) > 0 {
                 tokio::task::yield_now().await;

@@ -6,10 +6,10 @@ use numalens_analyze::code::Code;
 use numalens_analyze::disassembly::MachineCode;
 use numalens_analyze::report::{Field, Member, Shape, Value as Cell};
 use numalens_analyze::whatif::{self, Plan};
-use numalens_analyze::{Options, Report, Study, advice, disassembly, metrics, sections, terms};
-use numalens_profile::Profile;
+use numalens_analyze::{Dataset, Options, Pattern, Remedy, Report, advice, disassembly, metrics, sections, terms};
 use numalens_profile::tables::Site;
 use numalens_profile::testing::Synthetic;
+use numalens_profile::{Engine, Profile, RecordedUnit};
 use numalens_simulate::{Policy, Threads};
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -146,7 +146,7 @@ fn pascal(name: &str) -> String {
 /// Profiles that have between them whatever a document can have.
 fn profiles() -> Vec<Synthetic> {
     let mut exact = Synthetic::example();
-    (exact.meta.engine, exact.meta.unit, exact.meta.period) = ("exact".to_string(), "accesses".to_string(), 1);
+    (exact.meta.engine, exact.meta.unit, exact.meta.period) = (Engine::Exact, RecordedUnit::Accesses, 1);
     exact.meta.duration_ns = 0;
     exact.processes[0].rank = Some(3);
     exact.meta.start_time.clear();
@@ -222,7 +222,7 @@ fn of_one_cause(mut reports: Vec<Report>) -> Vec<Report> {
 
 /// Every instruction that the profile has, as if some file had it.
 fn machine_code(profile: &Profile) -> Vec<Report> {
-    let study = Study::load(profile, &Options::default(), disassembly::NEEDS).unwrap();
+    let dataset = Dataset::load(profile, &Options::default(), disassembly::NEEDS).unwrap();
     let sites: Vec<Site> = profile.rows().unwrap();
     let instruction = |site: &Site| {
         let (module, address, text) = (site.module?, site.address, "nop".to_string());
@@ -236,7 +236,7 @@ fn machine_code(profile: &Profile) -> Vec<Report> {
         profile.rows().unwrap(),
         profile.rows().unwrap(),
     );
-    disassembly::reports(&study, &MachineCode { instructions, code, doubts: Vec::new() }, "app.c")
+    disassembly::reports(&dataset, &MachineCode { instructions, code, doubts: Vec::new() }, "app.c")
 }
 
 fn generated() -> String {
@@ -250,8 +250,10 @@ fn generated() -> String {
     }
     text += "};\n";
     text += "\nexport const WORDS: Record<string, { title: string; help: string }> = {\n";
-    for word in [advice::words::PATTERNS, advice::words::REMEDIES].concat() {
-        writeln!(text, "  {:?}: {{ title: {:?}, help: {:?} }},", word.name, word.title, word.help).unwrap();
+    let patterns = Pattern::ALL.iter().map(|one| (one.name(), one.title(), one.help()));
+    let remedies = Remedy::ALL.iter().map(|one| (one.name(), one.title(), one.help()));
+    for (name, title, help) in patterns.chain(remedies) {
+        writeln!(text, "  {name:?}: {{ title: {title:?}, help: {help:?} }},").unwrap();
     }
     text += "};\n";
     text += "\nexport const TERMS: readonly { name: string; meaning: string }[] = [\n";

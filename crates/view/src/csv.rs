@@ -62,8 +62,8 @@ fn findings<W: Write>(writer: &mut ::csv::Writer<W>, list: &[Finding]) -> Result
         let (gain, (low, high)) = finding.gain;
         writer.write_record([
             (index + 1).to_string(),
-            finding.pattern.name.to_string(),
-            finding.remedy.name.to_string(),
+            finding.pattern.name().to_string(),
+            finding.remedy.name().to_string(),
             name(&place.file.unwrap_or_default()),
             place.line.map(|line| line.to_string()).unwrap_or_default(),
             name(&place.function),

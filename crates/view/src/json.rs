@@ -169,8 +169,8 @@ fn findings(list: &[Finding]) -> Json {
         let (estimate, (low, high)) = finding.gain;
         json!({
             "rank": index + 1,
-            "pattern": finding.pattern.name,
-            "remedy": finding.remedy.name,
+            "pattern": finding.pattern.name(),
+            "remedy": finding.remedy.name(),
             "where": finding.place.as_ref().map(location),
             "object": object(&finding.object),
             "evidence": record(&finding.evidence),

@@ -2,8 +2,8 @@
 
 use numalens_analyze::report::{self, Report};
 use numalens_analyze::{Options, metrics, sections};
-use numalens_profile::Profile;
 use numalens_profile::testing::Synthetic;
+use numalens_profile::{Engine, Profile, RecordedUnit};
 use numalens_view::text::{self, Look};
 use numalens_view::{csv, json};
 use serde_json::Value;
@@ -22,8 +22,8 @@ fn reports() -> Vec<Report> {
 /// The same program, every access counted.
 fn exact() -> Synthetic {
     let mut content = Synthetic::example();
-    content.meta.engine = "exact".to_string();
-    content.meta.unit = "accesses".to_string();
+    content.meta.engine = Engine::Exact;
+    content.meta.unit = RecordedUnit::Accesses;
     content.meta.period = 1;
     content.site_accesses.iter_mut().for_each(|row| (row.samples, row.period) = (0, 1));
     content.object_accesses.iter_mut().for_each(|row| (row.samples, row.period) = (0, 1));

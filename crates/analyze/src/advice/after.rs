@@ -1,9 +1,8 @@
-//! How the traffic of a subject would be under a remedy.
+//! How the traffic of a target would be under a remedy.
 
 use super::case::Case;
-use super::words as w;
 use crate::model::about::Unit;
-use crate::model::report::Word;
+use crate::model::patterns::Pattern;
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
 
@@ -43,23 +42,23 @@ impl Case<'_> {
     }
 
     /// The traffic where the remedy costs as much as it can.
-    pub(super) fn worst(&self, pattern: &Word) -> Option<Traffic> {
-        (pattern.name == w::READ_BY_ALL.name).then(|| self.replicated(1.0))
+    pub(super) fn worst(&self, pattern: Pattern) -> Option<Traffic> {
+        (pattern == Pattern::ReadByAll).then(|| self.replicated(1.0))
     }
 
-    /// Reads are local; what is written while it is shared is written to every copy, and who wrote it before did so where
-    /// it lies. To make a copy is to read all of it from there, with so many accesses for each byte: what a node reads
-    /// once, it need not copy. Of time nobody knows how long that takes.
+    /// Reads are local; what is written while it is shared is written to every copy, and who wrote it before did so
+    /// where it lies. To make a copy is to read all of it from there, with so many accesses for each byte: what a node
+    /// reads once, it need not copy. Of time nobody knows how long that takes.
     pub(super) fn replicated(&self, of_byte: f64) -> Traffic {
-        let shared = self.usage.written_while_shared(self.subject.bytes) / 100.0;
+        let shared = self.usage.written_while_shared(self.target.bytes) / 100.0;
         let writes = self.usage.all.writes as f64 / (self.usage.all.accesses() as f64).max(1.0);
         let made = ((writes - shared) / (1.0 - shared).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
-        let counted = self.usages.study.about.unit == Unit::Accesses;
+        let counted = self.usages.dataset.about.unit == Unit::Accesses;
         let homes = self.usage.traffic.homes();
         let homed: f64 = homes.values().sum();
-        let copied = if counted && homed > 0.0 { self.subject.touched() as f64 * of_byte } else { 0.0 };
+        let copied = if counted && homed > 0.0 { self.target.touched() as f64 * of_byte } else { 0.0 };
         self.by_user(|node, accesses, after| {
-            let maker = self.subject.maker.flatten().unwrap_or(node);
+            let maker = self.target.maker.flatten().unwrap_or(node);
             after.add(Some(maker), self.near(maker), accesses * made);
             let used = accesses * (1.0 - made);
             let reads = used * (1.0 - shared);
@@ -75,7 +74,7 @@ impl Case<'_> {
     }
 
     pub(super) fn interleaved(&self) -> Traffic {
-        let machine = &self.usages.study.machine;
+        let machine = &self.usages.dataset.machine;
         let nodes: Vec<NodeId> =
             machine.nodes_with_memory().filter(|node| !node.cpus.is_empty()).map(|node| node.id).collect();
         self.by_user(|node, accesses, after| {
@@ -84,7 +83,7 @@ impl Case<'_> {
     }
 
     pub(super) fn fast_tier(&self) -> Traffic {
-        let machine = &self.usages.study.machine;
+        let machine = &self.usages.dataset.machine;
         let near = |from: Option<NodeId>| {
             let fast = machine.nodes_with_memory().filter(|node| !node.cpus.is_empty());
             fast.min_by_key(|node| from.map_or(0, |from| machine.distance(from, node.id))).map(|node| node.id)
@@ -97,6 +96,6 @@ impl Case<'_> {
     }
 
     pub(super) fn near(&self, node: NodeId) -> Option<NodeId> {
-        self.usages.study.machine.nearest_with_memory(node)
+        self.usages.dataset.machine.nearest_with_memory(node)
     }
 }

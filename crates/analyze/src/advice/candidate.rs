@@ -1,18 +1,19 @@
 //! A finding before it is ranked, and what it takes to be one.
 
 use crate::facts::code::OwnPlace;
-use crate::model::report::{Field, Member, Word};
+use crate::model::patterns::{Pattern, Remedy};
+use crate::model::report::{Field, Member};
 use numalens_simulate::Traffic;
 
 /// A finding before it is ranked.
 pub(super) struct Candidate {
-    pub(super) pattern: &'static Word,
-    pub(super) remedy: &'static Word,
+    pub(super) pattern: Pattern,
+    pub(super) remedy: Remedy,
     pub(super) place: Option<OwnPlace>,
     pub(super) object: Vec<Field>,
     pub(super) evidence: Vec<Field>,
     pub(super) name: Option<String>,
-    /// Where several subjects have one cause: all of them.
+    /// Where several targets have one cause: all of them.
     pub(super) members: Vec<Member>,
     pub(super) effect: Effect,
 }

@@ -1,4 +1,4 @@
-//! Subjects of one cause: what one change would mend.
+//! Targets of one cause: what one change would mend.
 //!
 //! One line may touch the arrays of eight others first, one function may allocate hundreds of blocks, and all worker
 //! threads have a stack each. Each of them alone may be too little to tell, so what has a cause in common is one
@@ -6,11 +6,12 @@
 
 use super::judgement::Judgement;
 use crate::facts::code::OwnPlace;
+use crate::model::patterns::{Pattern, Remedy};
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
-/// What two subjects of the same pattern and remedy may have in common.
+/// What two targets of the same pattern and remedy may have in common.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Cause {
     /// Objects that no line allocates.
@@ -50,17 +51,17 @@ fn members(mut group: Vec<Judgement<'_>>) -> Vec<Judgement<'_>> {
     group
 }
 
-fn causes(one: &Judgement<'_>) -> Vec<(&'static str, &'static str, Cause)> {
-    let study = one.case.usages.study;
+fn causes(one: &Judgement<'_>) -> Vec<(Pattern, Remedy, Cause)> {
+    let dataset = one.case.usages.dataset;
     let mut found = Vec::new();
-    match &one.case.subject.example {
+    match &one.case.target.example {
         Some(object) if object.kind == ObjectKind::Stack => found.push(Cause::Kind(object.kind)),
         Some(object) => {
-            let path = study.code.own_path(object.stack, object.site);
+            let path = dataset.code.own_path(object.stack, object.site);
             let same = |place: &OwnPlace, other: &OwnPlace| {
                 (&place.location.function, &place.location.file) == (&other.location.function, &other.location.file)
             };
-            let wanted = study.wanted_at(object.stack, object.site);
+            let wanted = dataset.wanted_at(object.stack, object.site);
             let innermost = wanted.as_ref().zip(path.first()).is_some_and(|(wanted, first)| same(wanted, first));
             let caller = if innermost { path.get(1).or(path.first()) } else { wanted.as_ref() };
             let caller = caller.map(|place| place.location.clone());
@@ -70,7 +71,7 @@ fn causes(one: &Judgement<'_>) -> Vec<(&'static str, &'static str, Cause)> {
     }
     let touched = one.case.first_touch().map(|place| place.location);
     found.extend(touched.and_then(|place| Some(Cause::Touched(place.file?, place.line?))));
-    found.into_iter().map(|cause| (one.pattern.name, one.remedy.name, cause)).collect()
+    found.into_iter().map(|cause| (one.pattern, one.remedy, cause)).collect()
 }
 
 /// A number for each: the same for those that have a key in common, by themselves or through others.

@@ -1,4 +1,4 @@
-//! What was seen of a subject, or of those of one cause together.
+//! What was seen of a target, or of those of one cause together.
 
 use super::case::{Case, HandedOn};
 use crate::facts::contended_lines::Contended;
@@ -21,7 +21,7 @@ pub fn unknown_words() -> Field {
 
 const NOT_KNOWN: &str = "not known whether the same words (record with --lines)";
 
-/// Of one subject or of several, the one with the most accesses first: sums are of all, the rest is of that one.
+/// Of one target or of several, the one with the most accesses first: sums are of all, the rest is of that one.
 pub fn of(cases: &[&Case<'_>]) -> Vec<Field> {
     let Some(first) = cases.first() else { return Vec::new() };
     let mut evidence = shares(cases);
@@ -59,7 +59,7 @@ fn sums(cases: &[&Case<'_>]) -> Vec<Field> {
     let mut homes: BTreeMap<Option<NodeId>, u64> = BTreeMap::new();
     for case in cases {
         case.usage.nodes.iter().for_each(|(node, tally)| *users.entry(*node).or_default() += tally.accesses());
-        case.subject.homes.iter().for_each(|(node, bytes)| *homes.entry(*node).or_default() += bytes);
+        case.target.homes.iter().for_each(|(node, bytes)| *homes.entry(*node).or_default() += bytes);
     }
     vec![
         Field::metric(&metrics::READS, Value::Count(part.reads)),
@@ -70,11 +70,11 @@ fn sums(cases: &[&Case<'_>]) -> Vec<Field> {
 }
 
 fn first_toucher(case: &Case<'_>) -> Option<Field> {
-    let (toucher, bytes) = case.subject.touchers.iter().max_by_key(|(_, bytes)| **bytes)?;
+    let (toucher, bytes) = case.target.touchers.iter().max_by_key(|(_, bytes)| **bytes)?;
     let (thread, node) = (*toucher)?;
-    let name = case.usages.study.threads.get(&thread).map_or("", |thread| thread.name.as_str());
+    let name = case.usages.dataset.program.threads.get(&thread).map_or("", |thread| thread.name.as_str());
     let node = node.map_or("no node".to_string(), |node| format!("node {node}"));
-    let share = *bytes as f64 * 100.0 / (case.subject.bytes as f64).max(1.0);
+    let share = *bytes as f64 * 100.0 / (case.target.bytes as f64).max(1.0);
     let mut touched = vec![
         Field::new("thread", "thread", Value::Id(u64::from(thread.0))),
         Field::new("name", "name", Value::Text(name.to_string())),
@@ -90,15 +90,15 @@ fn first_toucher(case: &Case<'_>) -> Option<Field> {
 
 /// The system call in which the kernel has placed most of it.
 fn placing_call(case: &Case<'_>) -> Option<SystemCall> {
-    let by_calls: u64 = case.subject.calls.values().sum();
-    let most = case.subject.calls.iter().max_by_key(|(_, bytes)| **bytes);
-    most.filter(|_| by_calls * 2 > case.subject.bytes).map(|(call, _)| *call)
+    let by_calls: u64 = case.target.calls.values().sum();
+    let most = case.target.calls.iter().max_by_key(|(_, bytes)| **bytes);
+    most.filter(|_| by_calls * 2 > case.target.bytes).map(|(call, _)| *call)
 }
 
 /// What else than the first touch has said where it goes.
 fn policy(case: &Case<'_>) -> Option<Field> {
     let Policy { words, setter } = case.policy()?;
-    let threads = &case.usages.study.threads;
+    let threads = &case.usages.dataset.program.threads;
     let name = |thread: &ThreadId| threads.get(thread).map_or("", |row| row.name.as_str());
     let by = match setter {
         Setter::Call(thread) => format!("set_mempolicy of thread {} {}, or of what started it", thread.0, name(thread)),
@@ -111,8 +111,8 @@ fn policy(case: &Case<'_>) -> Option<Field> {
 /// What lay there first, of memory that was handed on.
 fn before(case: &Case<'_>) -> Option<Field> {
     let object =
-        case.subject.example.as_ref().filter(|_| case.handed_on.as_ref().is_some_and(|it| it.next.is_some()))?;
-    let place = case.usages.study.wanted_at(object.stack, object.site)?.location;
+        case.target.example.as_ref().filter(|_| case.handed_on.as_ref().is_some_and(|it| it.next.is_some()))?;
+    let place = case.usages.dataset.wanted_at(object.stack, object.site)?.location;
     Some(Field::new("before", "lay there before", Value::Text(format!("{} ({place})", object.name).trim().to_string())))
 }
 
@@ -126,7 +126,7 @@ fn sharing(case: &Case<'_>) -> Vec<Field> {
         let main_user = Value::maybe(case.huge_pages, share);
         evidence.push(Field::new("huge_page_main_user", "a huge page's main node", main_user));
     }
-    let written = Value::Percent(case.usage.written_while_shared(case.subject.bytes), None);
+    let written = Value::Percent(case.usage.written_while_shared(case.target.bytes), None);
     let of_objects = match &case.handed_on {
         // Pages tell nothing of the blocks that lay there one after the other.
         Some(HandedOn { next: None, own }) => Value::Percent(own * 100.0, None),

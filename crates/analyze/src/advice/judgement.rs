@@ -1,14 +1,14 @@
-//! A subject that could be placed better: where to change that, and which object it is about.
+//! A target that could be placed better: where to change that, and which object it is about.
 
 use super::case::Case;
 use super::evidence;
 use super::neighbours::PageOfVariables;
-use super::words as w;
 use crate::dataset::usages::Usages;
 use crate::facts::code::OwnPlace;
 use crate::model::metrics;
 use crate::model::object_group::Group;
-use crate::model::report::{Field, Member, Value, Word};
+use crate::model::patterns::{Pattern, Remedy};
+use crate::model::report::{Field, Member, Value};
 use numalens_profile::ids::SiteId;
 use numalens_profile::tables::Object;
 use numalens_profile::words::ObjectKind;
@@ -17,30 +17,30 @@ use numalens_simulate::Traffic;
 /// Callers of an allocation that tell it from others.
 const CALLERS: usize = 3;
 
-/// A subject that could be placed better, and how its traffic would be then.
+/// A target that could be placed better, and how its traffic would be then.
 pub(super) struct Judgement<'a> {
     pub(super) case: Case<'a>,
-    pub(super) pattern: &'static Word,
-    pub(super) remedy: &'static Word,
+    pub(super) pattern: Pattern,
+    pub(super) remedy: Remedy,
     pub(super) after: Traffic,
     pub(super) page: PageOfVariables<'a>,
 }
 
 impl Judgement<'_> {
-    /// Of the objects that share the subject's pages, the one whose lines travel.
+    /// Of the objects that share the target's pages, the one whose lines travel.
     pub(super) fn contended_object(&self) -> Option<&Object> {
-        let contended = self.case.contended.filter(|_| self.pattern.name == w::SHARED_LINE.name)?;
-        let object = self.case.usages.study.objects.get(&contended.object()?)?;
-        let other = self.case.subject.example.as_ref().is_none_or(|example| Group::of(example) != Group::of(object));
+        let contended = self.case.contended.filter(|_| self.pattern == Pattern::SharedLine)?;
+        let object = self.case.usages.dataset.memory.objects.get(&contended.object()?)?;
+        let other = self.case.target.example.as_ref().is_none_or(|example| Group::of(example) != Group::of(object));
         other.then_some(object)
     }
 
-    /// The object that lies on the subject's pages by now.
+    /// The object that lies on the target's pages by now.
     pub(super) fn next_object(&self) -> Option<&Object> {
-        self.case.handed_on.as_ref().filter(|_| self.pattern.name == w::HANDED_ON.name)?.next
+        self.case.handed_on.as_ref().filter(|_| self.pattern == Pattern::HandedOn)?.next
     }
 
-    /// The one object that it is about, in place of the subject's own.
+    /// The one object that it is about, in place of the target's own.
     pub(super) fn other_object(&self) -> Option<&Object> {
         self.contended_object().or(self.next_object()).or(self.busiest_neighbour())
     }
@@ -48,38 +48,36 @@ impl Judgement<'_> {
     /// The variable beside the one that was touched first, where the page is about that.
     fn busiest_neighbour(&self) -> Option<&Object> {
         let object = self.page.busiest?;
-        let other = self.case.subject.example.as_ref().is_none_or(|example| Group::of(example) != Group::of(object));
+        let other = self.case.target.example.as_ref().is_none_or(|example| Group::of(example) != Group::of(object));
         other.then_some(object)
     }
 
     /// The object that it is about.
     pub(super) fn example(&self) -> Option<&Object> {
         // Of several variables, no name is better than that of the one which happened to be touched first.
-        let own = self.case.subject.example.as_ref();
+        let own = self.case.target.example.as_ref();
         self.other_object().or(own.filter(|_| !self.page.is_any_of_several))
     }
 
     /// Where to change it.
     pub(super) fn place(&self) -> Option<OwnPlace> {
-        let study = self.case.usages.study;
-        let allocated = self.example().and_then(|o| study.wanted_at(o.stack, o.site));
+        let dataset = self.case.usages.dataset;
+        let allocated = self.example().and_then(|o| dataset.wanted_at(o.stack, o.site));
         let first_touch = self.case.first_touch();
-        let busiest = self.page.site.map(|site| study.code.own(site));
+        let busiest = self.page.site.map(|site| dataset.code.own(site));
         // What touched a page of several variables first says nothing of this one.
         let is_of_another = self.busiest_neighbour().is_some() || self.page.is_any_of_several;
         if busiest.is_some() && is_of_another && self.case.contended.is_none() {
             return busiest;
         }
-        match self.remedy.name {
-            name if name == w::SPLIT_LINE.name => {
-                let own = |site: &SiteId| study.code.own_frame(*site).is_some();
+        match self.remedy {
+            Remedy::SplitLine => {
+                let own = |site: &SiteId| dataset.code.own_frame(*site).is_some();
                 let sites = self.case.contended.map(|lines| &lines.sites).into_iter().flatten();
                 let hottest = sites.filter(|(site, _)| own(site)).max_by_key(|(_, n)| **n);
-                hottest.map(|(site, _)| study.code.own(*site)).or(busiest).or(allocated).or(first_touch)
+                hottest.map(|(site, _)| dataset.code.own(*site)).or(busiest).or(allocated).or(first_touch)
             }
-            name if name == w::LOCAL_ALLOCATION.name || name == w::PARALLEL_INITIALISATION.name => {
-                first_touch.or(allocated)
-            }
+            Remedy::LocalAllocation | Remedy::ParallelInitialisation => first_touch.or(allocated),
             _ => allocated.or(first_touch),
         }
     }
@@ -90,9 +88,9 @@ impl Judgement<'_> {
     }
 
     pub(super) fn object(&self) -> Vec<Field> {
-        let subject = self.case.subject;
+        let target = self.case.target;
         let of_own = self.other_object().map(|object| (object.size, 1));
-        let (size, count) = of_own.unwrap_or((subject.size, subject.count));
+        let (size, count) = of_own.unwrap_or((target.size, target.count));
         self.example().map_or(Vec::new(), |object| object_fields(self.case.usages, object, size, count))
     }
 
@@ -107,9 +105,9 @@ impl Judgement<'_> {
 
 /// What an object is.
 fn object_fields(usages: &Usages, object: &Object, size: u64, count: u64) -> Vec<Field> {
-    let site = usages.study.wanted_at(object.stack, object.site);
+    let site = usages.dataset.wanted_at(object.stack, object.site);
     let callers = |place: &OwnPlace| match object.stack {
-        Some(stack) => usages.study.code.callers(stack, place.site, CALLERS),
+        Some(stack) => usages.dataset.code.callers(stack, place.site, CALLERS),
         None => Vec::new(),
     };
     let called_from: Vec<Value> = site.as_ref().map(callers).unwrap_or_default().into_iter().map(Value::Text).collect();

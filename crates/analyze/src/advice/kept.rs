@@ -10,19 +10,20 @@ use rayon::iter::ParallelIterator;
 /// What is said of accesses that are remote to memory which its users keep in their caches, where they are many.
 pub fn note(usages: &Usages, neighbours: &Neighbours<'_>) -> Option<String> {
     let kept = |(id, _, usage): &(_, _, &Usage)| usages.working_sets.keep(*id) && usage.traffic.remote() > 0.0;
-    let subjects: Vec<_> = cases(usages).filter(kept).collect();
-    let remote: f64 = subjects.iter().map(|(.., usage)| usage.traffic.remote()).sum();
-    // Homes of pages at the end of a time bin may make a little more of it than the classes do, which the verdict tells.
-    let all = usages.study.total();
+    let targets: Vec<_> = cases(usages).filter(kept).collect();
+    let remote: f64 = targets.iter().map(|(.., usage)| usage.traffic.remote()).sum();
+    // Homes of pages at the end of a time bin may make a little more of it than the classes do, which the verdict
+    // tells.
+    let all = usages.dataset.facts.total();
     let most = all.remote() as f64 * 100.0 / all.accesses().max(1) as f64;
     let share = usages.share(remote).0.min(most);
     // Of those with as many, the first.
-    let hottest = subjects.iter().rev().max_by(|(.., a), (.., b)| a.traffic.remote().total_cmp(&b.traffic.remote()));
-    let (_, subject, usage) = hottest.filter(|_| share >= MUCH)?;
-    let example = subject.example.as_ref()?;
+    let hottest = targets.iter().rev().max_by(|(.., a), (.., b)| a.traffic.remote().total_cmp(&b.traffic.remote()));
+    let (_, target, usage) = hottest.filter(|_| share >= MUCH)?;
+    let example = target.example.as_ref()?;
     let object = neighbours.page(Some(example), usage.traffic.total()).busiest.unwrap_or(example);
     let place =
-        usages.study.wanted_at(object.stack, object.site).map(|place| format!(", allocated in {}", place.location));
+        usages.dataset.wanted_at(object.stack, object.site).map(|place| format!(", allocated in {}", place.location));
     let name = if object.name.is_empty() { object.kind.word() } else { &object.name };
     Some(format!(
         "{share:.1} % of the accesses are remote to memory that its users have in their private caches, chiefly {name}{}; where that lies makes next to no difference",

@@ -1,11 +1,11 @@
 //! Which variable a page of several is about.
 //!
-//! A page of global variables is one subject, named after the variable that was touched first: often one that the
+//! A page of global variables is one target, named after the variable that was touched first: often one that the
 //! runtime checks at the start. What matters is the variable that the busy instructions access. Which that is, the
 //! accesses tell that were looked at one by one; each stands for its instruction's part of all accesses, since few are
 //! looked at and instructions are counted exactly.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::objects::pages_of;
 use crate::model::report::Location;
 use numalens_profile::ids::{ObjectId, SiteId};
@@ -24,7 +24,7 @@ const PAGE: u64 = 4096;
 
 /// Accesses of global variables, by instruction.
 pub struct Neighbours<'a> {
-    study: &'a Study,
+    dataset: &'a Dataset,
     accesses: FxHashMap<ObjectId, Vec<(SiteId, f64)>>,
     /// Accesses of the line with the most, and an instruction of it: found when it is first asked for.
     hottest: OnceLock<Option<(u64, SiteId)>>,
@@ -43,23 +43,24 @@ pub struct PageOfVariables<'a> {
 
 impl<'a> Neighbours<'a> {
     /// Those of a recording.
-    pub fn of(study: &'a Study) -> Self {
+    pub fn of(dataset: &'a Dataset) -> Self {
         let mut counted: FxHashMap<SiteId, u64> = FxHashMap::default();
-        for ((site, _), tally) in study.sites.by_site() {
+        for ((site, _), tally) in dataset.facts.sites.by_site() {
             *counted.entry(site).or_default() += tally.accesses();
         }
         let mut seen: FxHashMap<SiteId, u64> = FxHashMap::default();
-        for ((site, ..), tally) in &study.uses.0 {
+        for ((site, ..), tally) in &dataset.facts.uses.0 {
             *seen.entry(*site).or_default() += tally.accesses();
         }
         let mut accesses: FxHashMap<ObjectId, Vec<(SiteId, f64)>> = FxHashMap::default();
-        for ((site, object, _), tally) in &study.uses.0 {
-            let of_global = object.filter(|id| study.objects.get(id).is_some_and(|row| row.kind == ObjectKind::Global));
+        for ((site, object, _), tally) in &dataset.facts.uses.0 {
+            let of_global =
+                object.filter(|id| dataset.memory.objects.get(id).is_some_and(|row| row.kind == ObjectKind::Global));
             let (Some(object), Some(all)) = (of_global, counted.get(site)) else { continue };
             let part = tally.accesses() as f64 / seen[site].max(1) as f64;
             accesses.entry(object).or_default().push((*site, *all as f64 * part));
         }
-        Neighbours { study, accesses, hottest: OnceLock::new() }
+        Neighbours { dataset, accesses, hottest: OnceLock::new() }
     }
 
     /// Of the pages of a small variable, which have so many accesses.
@@ -74,14 +75,14 @@ impl<'a> Neighbours<'a> {
         let site = site.or_else(|| self.dominant(accesses));
         let is_other = |row: &&Object| row.kind == ObjectKind::Global && row.object != example.object;
         let is_any_of_several =
-            busiest.is_none() && site.is_some() && self.study.objects.values().filter(is_other).any(is_beside);
+            busiest.is_none() && site.is_some() && self.dataset.memory.objects.values().filter(is_other).any(is_beside);
         PageOfVariables { busiest, site, is_any_of_several }
     }
 
     /// An instruction of the line that most of a page's accesses must be of, as both have nearly all of the program's.
     fn dominant(&self, of_page: f64) -> Option<SiteId> {
-        let all = self.study.total().accesses() as f64;
-        let (accesses, site) = (*self.hottest.get_or_init(|| hottest_line(self.study)))?;
+        let all = self.dataset.facts.total().accesses() as f64;
+        let (accesses, site) = (*self.hottest.get_or_init(|| hottest_line(self.dataset)))?;
         (accesses as f64 + of_page > all * (1.0 + MOST)).then_some(site)
     }
 
@@ -91,7 +92,7 @@ impl<'a> Neighbours<'a> {
             .accesses
             .iter()
             .filter_map(|(id, sites)| {
-                let object = self.study.objects.get(id).filter(|object| is_beside(object))?;
+                let object = self.dataset.memory.objects.get(id).filter(|object| is_beside(object))?;
                 Some((object, sites, sites.iter().map(|(_, n)| n).sum::<f64>()))
             })
             .collect();
@@ -102,7 +103,7 @@ impl<'a> Neighbours<'a> {
             return None;
         }
         let mut by_site: BTreeMap<SiteId, f64> = BTreeMap::new();
-        for (site, n) in sites.iter().filter(|(site, _)| self.study.code.own_frame(*site).is_some()) {
+        for (site, n) in sites.iter().filter(|(site, _)| self.dataset.code.own_frame(*site).is_some()) {
             *by_site.entry(*site).or_default() += n;
         }
         let site = by_site.into_iter().max_by(|(_, one), (_, other)| one.total_cmp(other)).map(|(site, _)| site);
@@ -120,10 +121,10 @@ fn beside(example: &Object) -> Option<impl Fn(&Object) -> bool> {
 }
 
 /// Accesses of the line with the most, and an instruction of it.
-fn hottest_line(study: &Study) -> Option<(u64, SiteId)> {
+fn hottest_line(dataset: &Dataset) -> Option<(u64, SiteId)> {
     let mut lines: BTreeMap<Location, (u64, SiteId)> = BTreeMap::new();
-    for ((site, _), tally) in study.sites.by_site() {
-        if let Some(place) = study.code.own_frame(site) {
+    for ((site, _), tally) in dataset.facts.sites.by_site() {
+        if let Some(place) = dataset.code.own_frame(site) {
             let line = lines.entry(place.location).or_insert((0, site));
             *line = (line.0.saturating_add(tally.accesses()), line.1.min(site));
         }

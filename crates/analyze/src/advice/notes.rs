@@ -4,9 +4,10 @@
 use super::candidate::LEAST_SHARE;
 use super::neighbours::Neighbours;
 use super::unbound::Unbound;
-use super::{classify, kept, words};
+use super::{classify, kept};
 use crate::dataset::usages::Usages;
-use crate::model::report::{Finding, Value, Word};
+use crate::model::patterns::Pattern;
+use crate::model::report::{Finding, Value};
 
 /// One sentence each.
 pub fn of(
@@ -15,10 +16,10 @@ pub fn of(
     findings: &[Finding],
     unbound: Option<&Unbound>,
 ) -> Vec<String> {
-    let told = |pattern: &Word| findings.iter().any(|finding| finding.pattern.name == pattern.name);
-    let varies = if told(&words::HANDED_ON) || usages.all.accesses() == 0 { None } else { classify::varies(usages) };
+    let has = |pattern: Pattern| findings.iter().any(|finding| finding.pattern == pattern);
+    let varies = if has(Pattern::HandedOn) || usages.all.accesses() == 0 { None } else { classify::varies(usages) };
     // Lines that travel are in caches too, and no comfort.
-    let kept = if told(&words::SHARED_LINE) { None } else { kept::note(usages, neighbours) };
+    let kept = if has(Pattern::SharedLine) { None } else { kept::note(usages, neighbours) };
     let all = [waiting(usages), kept, varies, unbound.map(Unbound::words)];
     all.into_iter().flatten().collect()
 }
@@ -27,7 +28,7 @@ pub fn of(
 fn waiting(usages: &Usages) -> Option<String> {
     let waits = usages.waiting.share();
     let (Value::Percent(share, _), Some(hottest)) = (&waits, usages.waiting.hottest) else { return None };
-    let place = usages.study.code.own(hottest).location;
+    let place = usages.dataset.code.own(hottest).location;
     (*share >= LEAST_SHARE).then(|| {
         format!(
             "{share:.1} % of all accesses wait for other threads, chiefly at {place}: set apart, shares and gains are \

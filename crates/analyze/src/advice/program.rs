@@ -1,9 +1,8 @@
 //! What concerns no one object: threads bound to no node, threads that share and are apart, code, crowded pages.
 
 use super::candidate::{Candidate, Effect};
-use super::words as w;
+use crate::dataset::Dataset;
 use crate::dataset::clusters::{self, Cluster};
-use crate::dataset::study::Study;
 use crate::dataset::usages::Usages;
 use crate::facts::code::OwnPlace;
 use crate::facts::objects::pages_of;
@@ -12,6 +11,7 @@ use crate::facts::usage::Usage;
 use crate::model::counts::{Counts, percent};
 use crate::model::intervals;
 use crate::model::metrics;
+use crate::model::patterns::{Pattern, Remedy};
 use crate::model::report::{Field, Value};
 use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::words::{Class, ObjectKind};
@@ -27,7 +27,7 @@ pub struct Clusters {
 }
 
 impl Clusters {
-    /// Whether a subject's remote traffic is that of a cluster that should be together.
+    /// Whether a target's remote traffic is that of a cluster that should be together.
     pub fn explain(&self, usage: &Usage) -> bool {
         let mut of: BTreeMap<Option<usize>, u64> = BTreeMap::new();
         for (thread, tally) in &usage.threads {
@@ -42,8 +42,8 @@ impl Clusters {
 }
 
 /// The clusters of the program's threads.
-pub fn clusters(study: &Study) -> Clusters {
-    let found = clusters::find(study, &clusters::communication(study));
+pub fn clusters(dataset: &Dataset) -> Clusters {
+    let found = clusters::find(dataset, &clusters::communication(dataset));
     let nodes = found.iter().flat_map(|c| c.threads.iter().map(|thread| (*thread, c.node))).collect();
     Clusters { found, nodes }
 }
@@ -65,23 +65,30 @@ fn unpinned(usages: &Usages) -> Option<Candidate> {
     }
     let mut sites: BTreeMap<SiteId, u64> = BTreeMap::new();
     let mut all = Counts::default();
-    for ((site, class), tally) in usages.study.sites.by_site() {
+    for ((site, class), tally) in usages.dataset.facts.sites.by_site() {
         all.add(class, tally);
         if matches!(class, Class::UnpinnedThread | Class::UnpinnedBoth) {
             *sites.entry(site).or_default() += tally.accesses();
         }
     }
     let site = *sites.iter().rev().max_by_key(|(_, n)| **n)?.0;
-    let threads: std::collections::BTreeSet<ThreadId> =
-        usages.study.flows.sums.iter().filter(|(key, _)| key.node.is_none()).map(|(key, _)| key.thread).collect();
+    let threads: std::collections::BTreeSet<ThreadId> = usages
+        .dataset
+        .facts
+        .page_use
+        .sums
+        .iter()
+        .filter(|(key, _)| key.node.is_none())
+        .map(|(key, _)| key.thread)
+        .collect();
     let evidence = vec![
         Field::metric(&metrics::UNPINNED_SHARE, all.percent(all.unpinned())),
         Field::new("threads", "threads bound to no node", Value::Count(threads.len() as u64)),
     ];
     Some(Candidate {
-        pattern: &w::UNPINNED_THREADS,
-        remedy: &w::PIN_THREADS,
-        place: Some(usages.study.code.own(site)),
+        pattern: Pattern::UnpinnedThreads,
+        remedy: Remedy::PinThreads,
+        place: Some(usages.dataset.code.own(site)),
         object: Vec::new(),
         evidence,
         name: None,
@@ -96,18 +103,18 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
     if clusters.found.is_empty() {
         return None;
     }
-    let study = usages.study;
+    let dataset = usages.dataset;
     let (mut before, mut after) = (Traffic::default(), Traffic::default());
     let mut sites: BTreeMap<SiteId, u64> = BTreeMap::new();
-    for (key, tally) in study.flows.sums.iter() {
+    for (key, tally) in dataset.facts.page_use.sums.iter() {
         let (Some(node), Some(run)) = (clusters.nodes.get(&key.thread), key.run) else { continue };
-        let toucher = study.subjects.toucher_of(run).0.and_then(|thread| clusters.nodes.get(&thread));
-        let new_home = toucher.and_then(|toucher| study.machine.nearest_with_memory(*toucher)).or(key.home);
+        let toucher = dataset.memory.targets.toucher_of(run).0.and_then(|thread| clusters.nodes.get(&thread));
+        let new_home = toucher.and_then(|toucher| dataset.machine.nearest_with_memory(*toucher)).or(key.home);
         before.add(key.node, key.home, tally.accesses() as f64);
         after.add(Some(*node), new_home, tally.accesses() as f64);
     }
     let together: Vec<&Cluster> = clusters.found.iter().filter(|cluster| cluster.threads.len() > 1).collect();
-    for ((site, class), tally) in study.sites.by_site() {
+    for ((site, class), tally) in dataset.facts.sites.by_site() {
         if matches!(class, Class::Remote | Class::MemoryTierRemote) {
             *sites.entry(site).or_default() += tally.accesses();
         }
@@ -115,7 +122,7 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
     let site = *sites.iter().rev().max_by_key(|(_, n)| **n)?.0;
     let groups = together.iter().map(|cluster| {
         let threads = cluster.threads.iter().map(|thread| {
-            let pid = study.threads.get(thread).and_then(|row| study.pid(row.process));
+            let pid = dataset.program.threads.get(thread).and_then(|row| dataset.program.pid(row.process));
             format!("{thread} (pid {})", pid.map_or("?".to_string(), |pid| pid.to_string()))
         });
         Value::Record(vec![
@@ -129,9 +136,9 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
         Field::new("groups", "groups", Value::List(groups.collect())),
     ];
     Some(Candidate {
-        pattern: &w::SPLIT_CLUSTERS,
-        remedy: &w::CO_LOCATE_THREADS,
-        place: Some(study.code.own(site)),
+        pattern: Pattern::SplitClusters,
+        remedy: Remedy::CoLocateThreads,
+        place: Some(dataset.code.own(site)),
         object: Vec::new(),
         evidence,
         name: None,
@@ -140,14 +147,14 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
     })
 }
 
-/// Code of a module that runs on other nodes than its pages lie on. Most fetches hit caches whatever the distance, so the
-/// gain is between nothing and what the distance would cost if none did; the estimate is a quarter of that. Code that fits in
-/// the first-level cache is fetched once.
+/// Code of a module that runs on other nodes than its pages lie on. Most fetches hit caches whatever the distance, so
+/// the gain is between nothing and what the distance would cost if none did; the estimate is a quarter of that. Code
+/// that fits in the first-level cache is fetched once.
 pub fn code(usages: &Usages) -> Vec<Candidate> {
     let mut modules: BTreeMap<Option<ModuleId>, (BTreeMap<NodeId, u64>, Traffic)> = BTreeMap::new();
-    let all: u64 = usages.study.fetches.instructions.values().sum();
+    let all: u64 = usages.dataset.facts.fetches.instructions.values().sum();
     let mut everything = Traffic::default();
-    for (key, n) in &usages.study.fetches.instructions {
+    for (key, n) in &usages.dataset.facts.fetches.instructions {
         let (nodes, traffic) = modules.entry(key.module).or_default();
         traffic.add(key.node, key.home, *n as f64);
         everything.add(key.node, key.home, *n as f64);
@@ -155,12 +162,12 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
             *nodes.entry(node).or_default() += n;
         }
     }
-    let samples = if usages.study.about.sampled() { all } else { 0 };
+    let samples = if usages.dataset.about.sampled() { all } else { 0 };
     let mut found = Vec::new();
     for (module, (nodes, traffic)) in modules {
         let share = traffic.remote() * 100.0 / (all as f64).max(1.0);
         let (low, high) = intervals::share(share, samples).unwrap_or((share, share));
-        if low < LEAST_REMOTE_CODE || usages.study.fetches.hot_pages(module) <= CACHED_CODE_PAGES {
+        if low < LEAST_REMOTE_CODE || usages.dataset.facts.fetches.hot_pages(module) <= CACHED_CODE_PAGES {
             continue;
         }
         let mut local = Traffic::default();
@@ -169,7 +176,7 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
         changed.add_all(&traffic, -1.0);
         changed.add_all(&local, 1.0);
         let most = usages.model.gain(&everything, &changed).low.max(0.0);
-        let path = module.and_then(|module| usages.study.code.module_path(module));
+        let path = module.and_then(|module| usages.dataset.code.module_path(module));
         let name = path.map_or("code made at run time", crate::facts::code::file_name);
         let users = nodes.iter().filter(|(_, n)| **n as f64 * 20.0 >= traffic.total()).count();
         let remote = percent(
@@ -180,8 +187,8 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
         let fetched = Value::users(nodes.iter().map(|(node, n)| (Some(*node), *n)));
         let homes = traffic.homes().into_iter().map(|(node, n)| (Some(node), n as u64));
         found.push(Candidate {
-            pattern: &w::REMOTE_CODE,
-            remedy: if users > 1 { &w::REPLICATE_TEXT } else { &w::LOCAL_TEXT },
+            pattern: Pattern::RemoteCode,
+            remedy: if users > 1 { Remedy::ReplicateText } else { Remedy::LocalText },
             place: None,
             object: vec![
                 Field::new("kind", "kind", Value::Text(ObjectKind::Code.word().to_string())),
@@ -211,26 +218,32 @@ const CACHED_CODE_PAGES: usize = 8;
 /// Percent of all fetches that code must have from another node to be worth a word.
 const LEAST_REMOTE_CODE: f64 = 20.0;
 
-/// Pages that several small objects lie on, each object used by one node, but not all by the same one. Where the users have
-/// the page in their caches it does not matter.
+/// Pages that several small objects lie on, each object used by one node, but not all by the same one. Where the users
+/// have the page in their caches it does not matter.
 fn crowded_pages(usages: &Usages) -> Option<Candidate> {
-    let study = usages.study;
+    let dataset = usages.dataset;
     let mut pages: BTreeMap<(ProcessId, Page), Vec<ObjectId>> = BTreeMap::new();
-    for object in study.objects.values().filter(|object| object.count == 1 && object.size > 0 && object.size < 4096) {
+    for object in
+        dataset.memory.objects.values().filter(|object| object.count == 1 && object.size > 0 && object.size < 4096)
+    {
         let (first, last) = pages_of(object).into_inner();
         if first == last {
             pages.entry((object.process, first)).or_default().push(object.object);
         }
     }
     pages.retain(|_, objects| objects.len() > 1);
-    for flows in
-        study.flows.sums.pages().filter(|flows| usages.working_sets.keep_page(&study.subjects, flows, &usages.waiting))
+    for page_use in dataset
+        .facts
+        .page_use
+        .sums
+        .pages()
+        .filter(|page_use| usages.working_sets.keep_page(&dataset.memory.targets, page_use, &usages.waiting))
     {
-        let (page, process) = flows[0].0.page();
+        let (page, process) = page_use[0].0.page();
         pages.remove(&(process, page));
     }
     let mut uses: FxHashMap<ObjectId, Traffic> = FxHashMap::default();
-    for (key, tally) in &study.by_object.sums {
+    for (key, tally) in &dataset.facts.by_object.sums {
         uses.entry(key.object).or_default().add(key.node, key.home, tally.accesses() as f64);
     }
     let (mut before, mut after) = (Traffic::default(), Traffic::default());
@@ -251,16 +264,16 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
         crowded += 1;
         for (id, node, traffic) in owned {
             before.add_all(traffic, 1.0);
-            after.add(Some(node), study.machine.nearest_with_memory(node), traffic.total());
+            after.add(Some(node), dataset.machine.nearest_with_memory(node), traffic.total());
             moved.insert(id, traffic.remote());
         }
     }
     let (worst, _) = moved.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
-    let object = study.objects.get(worst)?;
-    let place: Option<OwnPlace> = study.wanted_at(object.stack, object.site);
+    let object = dataset.memory.objects.get(worst)?;
+    let place: Option<OwnPlace> = dataset.wanted_at(object.stack, object.site);
     Some(Candidate {
-        pattern: &w::OBJECTS_SHARE_PAGE,
-        remedy: &w::ALIGN_OR_PAD,
+        pattern: Pattern::ObjectsSharePage,
+        remedy: Remedy::AlignOrPad,
         object: vec![
             Field::new("kind", "kind", Value::Text(object.kind.word().to_string())),
             Field::new("name", "name", Value::Text(object.name.clone())),

@@ -1,7 +1,8 @@
 //! Threads that a virtual machine keeps on nodes, and the program does not.
 //!
 //! `--placement spread` is a scheduler that never moves a thread. On a real machine one that nothing binds wanders, and
-//! what it touched first stays behind. What that may cost is predicted: the accesses of such threads come from anywhere.
+//! what it touched first stays behind. What that may cost is predicted: the accesses of such threads come from
+//! anywhere.
 
 use super::candidate::LEAST_GAIN;
 use crate::dataset::usages::Usages;
@@ -21,19 +22,19 @@ const BY_MACHINE: &str = "virtual machine";
 
 /// None where the program, or a real machine, binds its threads, or where it would not matter.
 pub fn of(usages: &Usages) -> Option<Unbound> {
-    let study = usages.study;
-    if !study.machine.is_virtual {
+    let dataset = usages.dataset;
+    if !dataset.machine.is_virtual {
         return None;
     }
-    let bound = study.placements.iter().filter(|row| row.cause != BY_MACHINE).map(|row| row.thread);
+    let bound = dataset.program.placements.iter().filter(|row| row.cause != BY_MACHINE).map(|row| row.thread);
     let bound: FxHashSet<ThreadId> = bound.collect();
-    let kept = study.placements.iter().filter(|row| row.node.is_some()).map(|row| row.thread);
+    let kept = dataset.program.placements.iter().filter(|row| row.node.is_some()).map(|row| row.thread);
     let kept: FxHashSet<ThreadId> = kept.filter(|thread| !bound.contains(thread)).collect();
     // Whose accesses they are is summed by thread and not by way: of each way the same part.
-    let by_thread = study.by_thread();
+    let by_thread = dataset.facts.by_thread();
     let of_kept = by_thread.iter().filter(|(id, _)| kept.contains(id)).map(|(_, counts)| counts.accesses());
     let of_kept = tally::total(of_kept);
-    let part = of_kept as f64 / (study.total().accesses() as f64).max(1.0);
+    let part = of_kept as f64 / (dataset.facts.total().accesses() as f64).max(1.0);
     let mut wandering = usages.traffic.clone();
     for ((from, to), accesses) in usages.traffic.cells().filter(|((from, to), _)| from.is_some() && to.is_some()) {
         wandering.add(from, to, -accesses * part);

@@ -1,15 +1,15 @@
 //! What a reader of figures must know beforehand: sentences that several sections have.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 
 /// What the sections of code have to say beforehand.
-pub fn name_doubts(study: &Study) -> Vec<String> {
-    let mut doubts = study.access_doubts();
-    if !study.code.has_names() && !study.sites.is_empty() {
+pub fn name_doubts(dataset: &Dataset) -> Vec<String> {
+    let mut doubts = dataset.access_doubts();
+    if !dataset.code.has_names() && !dataset.facts.sites.is_empty() {
         doubts.push("no symbols were found: build the program with -g, or map moved sources and binaries with --source-map OLD=NEW".to_string());
     }
-    if study.sites.divided_by > 0 {
-        let seen = study.sites.divided_by;
+    if dataset.facts.sites.divided_by > 0 {
+        let seen = dataset.facts.sites.divided_by;
         doubts.push(format!(
             "which instructions access the object is estimated from {seen} accesses that were looked at"
         ));
@@ -18,8 +18,8 @@ pub fn name_doubts(study: &Study) -> Vec<String> {
 }
 
 /// What is to be known of counts that were spread over so many bins at most.
-pub fn spread_doubts(study: &Study, longest: u32) -> Vec<String> {
-    let ms = u64::from(longest).saturating_mul(study.about.meta.bin_ns) as f64 / 1e6;
+pub fn spread_doubts(dataset: &Dataset, longest: u32) -> Vec<String> {
+    let ms = u64::from(longest).saturating_mul(dataset.about.meta.bin_ns) as f64 / 1e6;
     match longest {
         0 | 1 => Vec::new(),
         _ => vec![format!(

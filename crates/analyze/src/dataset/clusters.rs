@@ -1,12 +1,12 @@
 //! Threads that share with each other and with nobody else.
 //!
 //! Two threads communicate through a page as much as the one that uses it less. Where pages have few samples each,
-//! neighbouring pages stand for one: two threads that use the same array are rarely sampled on the same page of it. Threads
-//! whose communication is a good part of what one of them does are one cluster. Clusters that span nodes could be put on a
-//! node each, if that crowds no node more than now.
+//! neighbouring pages stand for one: two threads that use the same array are rarely sampled on the same page of it.
+//! Threads whose communication is a good part of what one of them does are one cluster. Clusters that span nodes could
+//! be put on a node each, if that crowds no node more than now.
 
-use crate::dataset::study::Study;
-use crate::facts::seats::Seats;
+use crate::dataset::Dataset;
+use crate::facts::node_occupancy::NodeOccupancy;
 use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_topology::NodeId;
 use rayon::prelude::*;
@@ -40,9 +40,9 @@ const SAMPLES: u64 = 6;
 const WIDEST: u32 = 9;
 
 /// Accesses of each thread, initialisations left out.
-pub fn threads(study: &Study) -> BTreeMap<ThreadId, f64> {
+pub fn threads(dataset: &Dataset) -> BTreeMap<ThreadId, f64> {
     let mut threads: FxHashMap<ThreadId, f64> = FxHashMap::default();
-    for (key, tally) in study.flows.sums.iter().filter(|(key, _)| !key.initial) {
+    for (key, tally) in dataset.facts.page_use.sums.iter().filter(|(key, _)| !key.initial) {
         *threads.entry(key.thread).or_default() += tally.basis() as f64;
     }
     threads.into_iter().collect()
@@ -84,8 +84,8 @@ impl User {
 }
 
 /// Who shares pages with whom, initialisations left out.
-pub fn communication(study: &Study) -> Communication {
-    let uses = study.flows.sums.iter().filter(|(key, _)| !key.initial);
+pub fn communication(dataset: &Dataset) -> Communication {
+    let uses = dataset.facts.page_use.sums.iter().filter(|(key, _)| !key.initial);
     let mut uses: Vec<Use> = uses
         .map(|(key, tally)| Use {
             process: key.process,
@@ -121,7 +121,7 @@ pub fn communication(study: &Study) -> Communication {
             }
         }
     }
-    Communication { pairs: pairs.into_iter().collect(), nodes, threads: threads(study) }
+    Communication { pairs: pairs.into_iter().collect(), nodes, threads: threads(dataset) }
 }
 
 /// Pages that stand for one, as a power of two. The uses are in the order of pages.
@@ -134,15 +134,15 @@ fn neighbourhood(uses: &[Use]) -> u32 {
 
 /// The clusters of a program and a node for each; nothing where threads share with all others or with none, where no
 /// cluster spans nodes, or where the clusters fit on no nodes.
-pub fn find(study: &Study, communication: &Communication) -> Vec<Cluster> {
+pub fn find(dataset: &Dataset, communication: &Communication) -> Vec<Cluster> {
     let all: f64 = communication.threads.values().sum();
     let active: Vec<ThreadId> =
         communication.threads.iter().filter(|(_, n)| **n * 100.0 >= all).map(|(thread, _)| *thread).collect();
-    let seats = Seats::of(&study.sites, &study.pinning);
-    let node = |thread: &ThreadId| seats.node(*thread);
+    let occupancy = NodeOccupancy::of(&dataset.facts.sites, &dataset.program.pinning);
+    let node = |thread: &ThreadId| occupancy.node(*thread);
     let mut clusters: Vec<Vec<ThreadId>> = active.iter().map(|thread| vec![*thread]).collect();
     // Whoever is gone before the other one begins shares nothing: memory was handed on.
-    let together = |a: ThreadId, b: ThreadId| !study.ends_before(a, b) && !study.ends_before(b, a);
+    let together = |a: ThreadId, b: ThreadId| !dataset.program.ends_before(a, b) && !dataset.program.ends_before(b, a);
     for ((a, b), shared) in communication.pairs.iter().filter(|((a, b), _)| together(*a, *b)) {
         let least = communication.threads[a].min(communication.threads[b]);
         if *shared < least * TOGETHER {
@@ -165,19 +165,24 @@ pub fn find(study: &Study, communication: &Communication) -> Vec<Cluster> {
     }
     clusters.iter_mut().for_each(|cluster| cluster.sort());
     clusters.sort_by_key(|cluster| (Reverse(cluster.len()), cluster[0]));
-    place(study, &seats, clusters, &active).unwrap_or_default()
+    place(dataset, &occupancy, clusters, &active).unwrap_or_default()
 }
 
 /// The largest first, each where most room is left.
-fn place(study: &Study, seats: &Seats<'_>, clusters: Vec<Vec<ThreadId>>, active: &[ThreadId]) -> Option<Vec<Cluster>> {
-    let crowd = |at: NodeId| active.iter().filter(|thread| seats.node(**thread) == Some(at)).count();
-    let most = study.machine.nodes_with_cpus().map(|node| crowd(node.id)).max()?;
+fn place(
+    dataset: &Dataset,
+    occupancy: &NodeOccupancy<'_>,
+    clusters: Vec<Vec<ThreadId>>,
+    active: &[ThreadId],
+) -> Option<Vec<Cluster>> {
+    let crowd = |at: NodeId| active.iter().filter(|thread| occupancy.node(**thread) == Some(at)).count();
+    let most = dataset.machine.nodes_with_cpus().map(|node| crowd(node.id)).max()?;
     let mut free: Vec<(NodeId, usize)> =
-        study.machine.nodes_with_cpus().map(|node| (node.id, node.cpus.len().max(most))).collect();
+        dataset.machine.nodes_with_cpus().map(|node| (node.id, node.cpus.len().max(most))).collect();
     let mut placed = Vec::new();
     for threads in clusters {
         // A node that it is on already, when there is a choice.
-        let here = |at: NodeId| threads.iter().filter(|thread| seats.node(**thread) == Some(at)).count();
+        let here = |at: NodeId| threads.iter().filter(|thread| occupancy.node(**thread) == Some(at)).count();
         let (at, room) = free.iter_mut().max_by_key(|(at, room)| (*room, here(*at), Reverse(*at)))?;
         *room = room.checked_sub(threads.len())?;
         placed.push(Cluster { node: *at, threads });

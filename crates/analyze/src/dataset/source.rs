@@ -1,10 +1,12 @@
-//! Where facts come from: tables that are kept in memory, a study that has them already, or the profile.
+//! Where facts come from: tables that are kept in memory, a dataset that has them already, or the profile.
 
-use crate::dataset::study::Study;
-use crate::facts::filter::{Filter, Sifted};
+use crate::dataset::Dataset;
+use crate::dataset::options::Options;
+use crate::facts::filter::{FilteredRow, RowFilter};
 use crate::facts::first_accesses::Events;
 use crate::facts::fold::{Context, FoldOf, Need};
 use crate::facts::sorted::{Keep, Kept, Times};
+use crate::model::about::About;
 use numalens_profile::ids::ProcessId;
 use numalens_profile::tables::{ObjectAccess, PageAccess, Process, Sample, SiteAccess};
 use numalens_profile::{Error, Profile, Row};
@@ -29,47 +31,67 @@ pub enum LoadError {
 /// What is known of the same processes already.
 #[derive(Clone, Copy)]
 pub struct Known<'a> {
-    /// A study without a filter, and what was read into it.
-    pub whole: Option<(&'a Study, &'a [Need])>,
+    /// A dataset without a filter, and what was read into it.
+    pub whole: Option<(&'a Dataset, &'a [Need])>,
     /// Tables that need not be read again.
     pub kept: &'a Kept,
 }
 
-/// Where facts come from, and what is asked of them.
-pub struct Source<'a> {
+/// What somebody asks of a profile.
+#[derive(Clone, Copy)]
+pub struct Request<'a> {
     pub profile: &'a Profile,
+    pub options: &'a Options,
+    pub needs: &'a [Need],
     pub known: Known<'a>,
     pub only: &'a Only,
-    pub needs: &'a [Need],
-    pub filter: &'a Filter,
+}
+
+impl Request<'_> {
+    /// Whether this is asked for.
+    pub fn has(&self, need: Need) -> bool {
+        self.needs.contains(&need)
+    }
+}
+
+/// Where facts come from.
+pub struct Source<'a> {
+    pub request: &'a Request<'a>,
+    pub about: &'a About,
     pub of: Context<'a>,
 }
 
 impl<'a> Source<'a> {
-    fn needs(&self, need: Need) -> bool {
-        self.needs.contains(&need)
+    /// Whether this is asked for.
+    pub fn has(&self, need: Need) -> bool {
+        self.request.has(need)
+    }
+
+    /// Whether one object alone is looked at: accesses are then those of `object_accesses`.
+    pub fn of_object(&self) -> bool {
+        self.request.options.filter.object.is_some()
     }
 
     /// Columns that only a filter reads need not be decoded without one.
-    fn columns<T: Sifted, F: FoldOf<T>>(&self) -> &'static [&'static str] {
-        if self.of.sieve.is_open() { F::COLUMNS } else { T::COLUMNS }
+    fn columns<T: FilteredRow, F: FoldOf<T>>(&self) -> &'static [&'static str] {
+        if self.of.row_filter.is_open() { F::COLUMNS } else { T::COLUMNS }
     }
 
     /// Folds accesses in the span of the filter; nothing where nobody asks for them.
-    pub fn accesses<T: Keep + Sifted, F: FoldOf<T>>(&self) -> Result<F::Facts, Error> {
-        if !self.needs(F::NEED) {
+    pub fn accesses<T: Keep + FilteredRow, F: FoldOf<T>>(&self) -> Result<F::Facts, Error> {
+        if !self.has(F::NEED) {
             return Ok(F::Facts::default());
         }
-        let Source { only, of, .. } = *self;
-        let wanted = |row: &T| only.has(row.process()) && row.passes(of.sieve);
+        let (of, Request { profile, known, only, .. }) = (self.of, *self.request);
+        let wanted = |row: &T| only.has(row.process()) && row.passes(of.row_filter);
         let add = |fold: &mut F, row: &T, times: Times<'_>| fold.add(row, times, &of);
-        let folded = match T::kept(self.known.kept) {
-            Some(kept) => kept.fold(of.sieve.span(), wanted, F::default, add, F::merge),
-            None => self.profile.fold::<T, F>(
+        let folded = match T::kept(known.kept) {
+            Some(kept) => kept.fold(of.row_filter.span(), wanted, F::default, add, F::merge),
+            None => profile.fold::<T, F>(
                 self.columns::<T, F>(),
                 F::default,
                 |fold, row| {
-                    if of.sieve.bin(row.bin()) && wanted(&row) {
+                    if of.row_filter.bin(row.bin()) && wanted(&row) {
                         add(fold, &row, Times::once(&row.bin(), &row.counts(of.weight)));
                     }
                 },
@@ -80,54 +102,69 @@ impl<'a> Source<'a> {
     }
 
     /// The same of accesses to pages, which many filters leave as they are in the whole recording: `have` says where a
-    /// study has those.
+    /// dataset has those.
     pub fn pages<F: FoldOf<PageAccess>>(
         &self,
-        have: impl Fn(&'a Study) -> &'a Arc<F::Facts>,
+        have: impl Fn(&'a Dataset) -> &'a Arc<F::Facts>,
     ) -> Result<Arc<F::Facts>, Error> {
-        match self.whole_pages(F::NEED).filter(|_| self.needs(F::NEED)) {
+        match self.whole_pages(F::NEED).filter(|_| self.has(F::NEED)) {
             Some(whole) => Ok(have(whole).clone()),
             None => Ok(Arc::new(self.accesses::<PageAccess, F>()?)),
         }
     }
 
-    /// A study whose pages are those of the part as well.
-    pub fn whole_pages(&self, need: Need) -> Option<&'a Study> {
-        self.known.whole(need).filter(|_| self.filter.leaves_pages_alone())
+    /// A dataset whose pages are those of the part as well.
+    pub fn whole_pages(&self, need: Need) -> Option<&'a Dataset> {
+        self.request.known.whole(need).filter(|_| self.request.options.filter.leaves_pages_alone())
     }
 
     /// Folds rows of another table; nothing where nobody asks for them.
-    pub fn rows<T: Sifted, F: FoldOf<T>>(&self) -> Result<F::Facts, Error> {
-        self.rows_if::<T, F>(self.needs(F::NEED))
+    pub fn rows<T: FilteredRow, F: FoldOf<T>>(&self) -> Result<F::Facts, Error> {
+        self.rows_if::<T, F>(self.has(F::NEED))
     }
 
     /// The same for who asks for other reasons.
-    pub fn rows_if<T: Sifted, F: FoldOf<T>>(&self, asked: bool) -> Result<F::Facts, Error> {
+    pub fn rows_if<T: FilteredRow, F: FoldOf<T>>(&self, asked: bool) -> Result<F::Facts, Error> {
         if !asked {
             return Ok(F::Facts::default());
         }
-        let Source { only, of, .. } = *self;
+        let (of, Request { profile, only, .. }) = (self.of, *self.request);
         let add = |fold: &mut F, row: T| {
-            if only.has(row.process()) && row.passes(of.sieve) {
+            if only.has(row.process()) && row.passes(of.row_filter) {
                 fold.add(&row, Times::default(), &of);
             }
         };
-        Ok(self.profile.fold::<T, F>(self.columns::<T, F>(), F::default, add, F::merge)?.finish())
+        Ok(profile.fold::<T, F>(self.columns::<T, F>(), F::default, add, F::merge)?.finish())
     }
 
     /// A table as it is; nothing where nobody asks for it.
     pub fn table<T: Row>(&self, need: Need, process: impl Fn(&T) -> ProcessId) -> Result<Vec<T>, Error> {
-        if self.needs(need) { self.only.rows(self.profile, process) } else { Ok(Vec::new()) }
+        if self.has(need) { self.request.only.rows(self.request.profile, process) } else { Ok(Vec::new()) }
+    }
+
+    /// A table's rows that are of the part; nothing where nobody asks for it.
+    pub fn part<T: Row>(
+        &self,
+        need: Need,
+        process: impl Fn(&T) -> ProcessId,
+        is_of_part: impl Fn(&RowFilter<'_>, &T) -> bool,
+    ) -> Result<Vec<T>, Error> {
+        let mut rows = self.table(need, process)?;
+        if !self.of.row_filter.is_open() {
+            rows.retain(|row| is_of_part(self.of.row_filter, row));
+        }
+        Ok(rows)
     }
 
     /// The first events of objects, and of threads.
-    pub fn events(&self, sampled: bool, bin_ns: u64) -> Result<(Events, Events), Error> {
-        let none = || Events::new(self.filter);
-        let (of_objects, of_threads) = (self.needs(Need::ObjectEvents), self.needs(Need::ThreadEvents));
-        if sampled && (of_objects || of_threads) {
+    pub fn events(&self) -> Result<(Events, Events), Error> {
+        let bin_ns = self.about.meta.bin_ns;
+        let none = || Events::new(&self.request.options.filter);
+        let (of_objects, of_threads) = (self.has(Need::ObjectEvents), self.has(Need::ThreadEvents));
+        if self.about.sampled() && (of_objects || of_threads) {
             let weight = self.of.weight;
             let events = self.first::<Sample>(|events, row| {
-                if row.passes(self.of.sieve) {
+                if row.passes(self.of.row_filter) {
                     events.add_sample(row, weight);
                 }
             })?;
@@ -135,34 +172,35 @@ impl<'a> Source<'a> {
         }
         let objects = || {
             self.first::<ObjectAccess>(|events, row| {
-                if self.of.sieve.bin(row.bin) && row.passes(self.of.sieve) {
+                if self.of.row_filter.bin(row.bin) && row.passes(self.of.row_filter) {
                     events.add_object(row, bin_ns);
                 }
             })
         };
         let sites = || {
             self.first::<SiteAccess>(|events, row| {
-                if self.of.sieve.bin(row.bin) && row.passes(self.of.sieve) {
+                if self.of.row_filter.bin(row.bin) && row.passes(self.of.row_filter) {
                     events.add_site(row, bin_ns);
                 }
             })
         };
         Ok((
             if of_objects { objects()? } else { none() },
-            match (of_threads, self.filter.object) {
+            match (of_threads, self.of_object()) {
                 (false, _) => none(),
-                (true, Some(_)) => objects()?,
-                (true, None) => sites()?,
+                (true, true) => objects()?,
+                (true, false) => sites()?,
             },
         ))
     }
 
-    fn first<T: Sifted>(&self, add: impl Fn(&mut Events, &T) + Sync + Send) -> Result<Events, Error> {
-        self.profile.fold::<T, Events>(
+    fn first<T: FilteredRow>(&self, add: impl Fn(&mut Events, &T) + Sync + Send) -> Result<Events, Error> {
+        let Request { profile, options, only, .. } = *self.request;
+        profile.fold::<T, Events>(
             T::COLUMNS,
-            || Events::new(self.filter),
+            || Events::new(&options.filter),
             |events, row| {
-                if self.only.has(row.process()) {
+                if only.has(row.process()) {
                     add(events, &row);
                 }
             },
@@ -172,9 +210,9 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Known<'a> {
-    /// The study without a filter, if this was read into it.
-    pub fn whole(&self, need: Need) -> Option<&'a Study> {
-        self.whole.filter(|(_, has)| has.contains(&need)).map(|(study, _)| study)
+    /// The dataset without a filter, if this was read into it.
+    pub fn whole(&self, need: Need) -> Option<&'a Dataset> {
+        self.whole.filter(|(_, has)| has.contains(&need)).map(|(dataset, _)| dataset)
     }
 }
 

@@ -1,15 +1,15 @@
-//! What the memory of a study is used for, and what that costs on its machine.
+//! What the memory of a dataset is used for, and what that costs on its machine.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::totals::{Totals, weigher};
 use crate::model::intervals;
 use crate::model::tally::Tally;
 use numalens_simulate::{CostModel, Traffic};
 use numalens_topology::LOCAL_DISTANCE;
 
-/// The totals of a study, with the study and the cost of its machine.
+/// The totals of a dataset, with the dataset and the cost of its machine.
 pub struct Usages<'a> {
-    pub study: &'a Study,
+    pub dataset: &'a Dataset,
     pub model: CostModel<'a>,
     totals: &'a Totals,
 }
@@ -23,11 +23,11 @@ impl std::ops::Deref for Usages<'_> {
 }
 
 impl<'a> Usages<'a> {
-    /// Of a study's flows.
-    pub fn of(study: &'a Study) -> Usages<'a> {
-        let model = CostModel::new(&study.machine);
-        let totals = study.totals(&model);
-        Usages { study, model, totals }
+    /// Of a dataset's page use.
+    pub fn of(dataset: &'a Dataset) -> Usages<'a> {
+        let model = CostModel::new(&dataset.machine);
+        let totals = dataset.totals(&model);
+        Usages { dataset, model, totals }
     }
 
     /// Part of all accesses, as a share in percent, and its interval when it comes from samples.
@@ -43,10 +43,10 @@ impl<'a> Usages<'a> {
 }
 
 /// Accesses of everything between nodes, as the cost model wants them, and how many there are.
-pub fn traffic(study: &Study, model: CostModel<'_>) -> (Traffic, Tally) {
-    let weighed = weigher(&study.about, &study.machine, model);
+pub fn traffic(dataset: &Dataset, model: CostModel<'_>) -> (Traffic, Tally) {
+    let weighed = weigher(&dataset.about, &dataset.machine, model);
     let (mut traffic, mut all) = (Traffic::default(), Tally::default());
-    for ((_, from, home), tally) in study.sites.by_nodes() {
+    for ((_, from, home), tally) in dataset.facts.sites.by_nodes() {
         traffic.add(from, home, weighed(from, home, tally.accesses()));
         all += tally;
     }
@@ -54,7 +54,7 @@ pub fn traffic(study: &Study, model: CostModel<'_>) -> (Traffic, Tally) {
 }
 
 /// Where remote is farther than local on this machine, or the load can be unequal: more than one node with memory.
-pub fn matters(study: &Study) -> bool {
-    study.machine.nodes_with_memory().count() > 1
-        || study.machine.nodes.iter().any(|node| node.distances.iter().any(|distance| *distance > LOCAL_DISTANCE))
+pub fn matters(dataset: &Dataset) -> bool {
+    dataset.machine.nodes_with_memory().count() > 1
+        || dataset.machine.nodes.iter().any(|node| node.distances.iter().any(|distance| *distance > LOCAL_DISTANCE))
 }

@@ -1,7 +1,7 @@
 //! Figures of the whole program, before and after, and whether they differ.
 
 use super::Sides;
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::model::counts::estimate;
 use crate::model::intervals::Interval;
 use crate::model::metrics;
@@ -42,14 +42,14 @@ fn number(value: &Value) -> Option<f64> {
 }
 
 /// The figures of the summary that are one number each, and the memory time of all accesses, which are `traffic`.
-pub fn scalars(study: &Study, (traffic, all): &(Traffic, Tally)) -> Vec<Scalar> {
+pub fn scalars(dataset: &Dataset, (traffic, all): &(Traffic, Tally)) -> Vec<Scalar> {
     let mut found = vec![Scalar {
         name: "duration_s".to_string(),
         title: "recorded time".to_string(),
-        value: Value::Time(study.about.meta.duration_ns),
+        value: Value::Time(dataset.about.meta.duration_ns),
     }];
-    let total = study.total();
-    let model = CostModel::new(&study.machine);
+    let total = dataset.facts.total();
+    let model = CostModel::new(&dataset.machine);
     found.push(Scalar {
         name: MEMORY_COST.to_string(),
         title: "predicted memory time".to_string(),
@@ -62,7 +62,7 @@ pub fn scalars(study: &Study, (traffic, all): &(Traffic, Tally)) -> Vec<Scalar> 
             value: total.percent(n),
         },
     ));
-    for report in summary::run(study) {
+    for report in summary::run(dataset) {
         let Shape::Record(fields) = report.shape else { continue };
         for field in fields {
             let value = match field.value {
@@ -121,14 +121,14 @@ fn unit(scalar: &Scalar, noun: &'static str) -> &'static str {
 }
 
 /// Whether a figure depends on how long the recorded run took, which says nothing of the program's speed.
-fn of_recorded_time(scalar: &Scalar, studies: Sides<&Study>) -> bool {
-    let told = |study: &Study| study.about.meta.run_time_ns.is_some();
+fn of_recorded_time(scalar: &Scalar, datasets: Sides<&Dataset>) -> bool {
+    let has_run_time = |dataset: &Dataset| dataset.about.meta.run_time_ns.is_some();
     let rate = scalar.name == metrics::NUMA_ACCESS_RATE.name;
-    matches!(scalar.value, Value::Time(_)) || (rate && !(told(studies.before) && told(studies.after)))
+    matches!(scalar.value, Value::Time(_)) || (rate && !(has_run_time(datasets.before) && has_run_time(datasets.after)))
 }
 
 /// The table.
-pub fn report(studies: Sides<&Study>, before: &[Scalar], after: &[Scalar]) -> Report {
+pub fn report(datasets: Sides<&Dataset>, before: &[Scalar], after: &[Scalar]) -> Report {
     let columns = vec![
         Column::new("metric", "figure").only(Shown::Data),
         Column::new("title", "figure").only(Shown::Screen),
@@ -145,14 +145,14 @@ pub fn report(studies: Sides<&Study>, before: &[Scalar], after: &[Scalar]) -> Re
             Value::Percent(..) => MATTERS,
             _ => old.number().unwrap_or(0.0).max(scalar.number().unwrap_or(0.0)) * MATTERS / 100.0,
         };
-        let significant = change.filter(|_| !of_recorded_time(scalar, studies));
+        let significant = change.filter(|_| !of_recorded_time(scalar, datasets));
         Some(vec![
             Value::Text(scalar.name.clone()),
             Value::Text(scalar.title.clone()),
             old.value.clone(),
             scalar.value.clone(),
             Value::maybe(change, |(change, interval)| Value::Number(change, interval)),
-            Value::Text(unit(scalar, studies.after.about.count_noun()).to_string()),
+            Value::Text(unit(scalar, datasets.after.about.count_noun()).to_string()),
             Value::maybe(significant, |change| Value::Flag(self::significant(change, matters))),
         ])
     });

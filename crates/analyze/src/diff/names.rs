@@ -1,6 +1,6 @@
 //! What two builds of one program call alike: names without what compilers append, and without the program's own name.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::code::file_name;
 use crate::model::report::Location;
 use std::collections::BTreeMap;
@@ -41,16 +41,16 @@ fn without_hash(name: &str) -> &str {
 
 /// The file name of the program's own executable: what the command names, else the one that accesses most. Libraries
 /// are none.
-pub fn executable(study: &Study) -> Option<String> {
+pub fn executable(dataset: &Dataset) -> Option<String> {
     let mut executables: BTreeMap<&str, u64> = BTreeMap::new();
-    for ((site, _), tally) in study.sites.by_site() {
-        let (module, _) = study.code.module_name_and_address(site);
+    for ((site, _), tally) in dataset.facts.sites.by_site() {
+        let (module, _) = dataset.code.module_name_and_address(site);
         if let Some(module) = module.filter(|module| !module.contains(".so") && !module.starts_with('[')) {
             let sum = executables.entry(module).or_default();
             *sum = sum.saturating_add(tally.accesses());
         }
     }
-    let named = study.about.meta.command.first().map(|command| file_name(command));
+    let named = dataset.about.meta.command.first().map(|command| file_name(command));
     let named = named.filter(|named| executables.contains_key(named));
     let most = executables.iter().max_by_key(|(_, accesses)| **accesses).map(|(module, _)| *module);
     named.or(most).map(str::to_string)

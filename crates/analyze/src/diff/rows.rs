@@ -3,7 +3,7 @@
 use super::figures::{self, MATTERS as PERCENT};
 use super::pairs::{Key, pairs};
 use super::{Sides, names};
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::code::OwnPlace;
 use crate::facts::totals;
 use crate::model::counts::{Counts, estimate};
@@ -49,13 +49,13 @@ impl Row {
 type Sums = BTreeMap<Key, Sum>;
 
 /// Lines, in pairs.
-pub fn lines(studies: Sides<&Study>, executable: Sides<Option<&str>>) -> Vec<Row> {
-    let of = |study: &Study, executable: Option<&str>| {
+pub fn lines(datasets: Sides<&Dataset>, executable: Sides<Option<&str>>) -> Vec<Row> {
+    let of = |dataset: &Dataset, executable: Option<&str>| {
         let mut keys: FxHashMap<usize, Key> = FxHashMap::default();
         let mut sums = Sums::default();
-        let (code, places) = (&study.code, study.code.own_places());
+        let (code, places) = (&dataset.code, dataset.code.own_places());
         let key = |place| Key { place: Some(names::place(place, executable)), ..Key::default() };
-        for ((site, class), tally) in study.sites.by_site() {
+        for ((site, class), tally) in dataset.facts.sites.by_site() {
             let key = match places.of_site(site) {
                 Some((number, _)) => {
                     keys.entry(number).or_insert_with(|| key(places.location(code, number).unwrap_or_default())).clone()
@@ -66,20 +66,24 @@ pub fn lines(studies: Sides<&Study>, executable: Sides<Option<&str>>) -> Vec<Row
         }
         sums
     };
-    paired(of(studies.before, executable.before), of(studies.after, executable.after))
+    paired(of(datasets.before, executable.before), of(datasets.after, executable.after))
 }
 
 /// Objects by what both recordings call alike, in pairs.
-pub fn objects(studies: Sides<&Study>, executable: Sides<Option<&str>>) -> Vec<Row> {
-    let of = |study: &Study, executable: Option<&str>| {
-        let weighed = totals::weigher(&study.about, &study.machine, CostModel::new(&study.machine));
-        let numbers = thread_numbers(study);
+pub fn objects(datasets: Sides<&Dataset>, executable: Sides<Option<&str>>) -> Vec<Row> {
+    let of = |dataset: &Dataset, executable: Option<&str>| {
+        let weighed = totals::weigher(&dataset.about, &dataset.machine, CostModel::new(&dataset.machine));
+        let numbers = thread_numbers(dataset);
         let mut keys: FxHashMap<ObjectId, Key> = FxHashMap::default();
         let mut sums = Sums::default();
-        for (key, tally) in &study.by_object.sums {
+        for (key, tally) in &dataset.facts.by_object.sums {
             let tally: Tally = *tally;
             let object = keys.entry(key.object).or_insert_with(|| {
-                study.objects.get(&key.object).map_or_else(unknown, |object| named(study, object, executable, &numbers))
+                dataset
+                    .memory
+                    .objects
+                    .get(&key.object)
+                    .map_or_else(unknown, |object| named(dataset, object, executable, &numbers))
             });
             let sum = sums.entry(object.clone()).or_default();
             sum.counts.add(key.class, tally);
@@ -87,7 +91,7 @@ pub fn objects(studies: Sides<&Study>, executable: Sides<Option<&str>>) -> Vec<R
         }
         sums
     };
-    paired(of(studies.before, executable.before), of(studies.after, executable.after))
+    paired(of(datasets.before, executable.before), of(datasets.after, executable.after))
 }
 
 fn unknown() -> Key {
@@ -95,11 +99,11 @@ fn unknown() -> Key {
 }
 
 /// The numbers of threads in their processes, in the order in which they started: the main one has 0.
-fn thread_numbers(study: &Study) -> FxHashMap<u32, usize> {
+fn thread_numbers(dataset: &Dataset) -> FxHashMap<u32, usize> {
     let mut next: FxHashMap<_, usize> = FxHashMap::default();
     let mut numbers = FxHashMap::default();
-    for thread in &study.order {
-        if let Some(row) = study.threads.get(thread) {
+    for thread in &dataset.program.order {
+        if let Some(row) = dataset.program.threads.get(thread) {
             let number = next.entry(row.process).or_default();
             numbers.insert(thread.0, *number);
             *number += 1;
@@ -108,14 +112,14 @@ fn thread_numbers(study: &Study) -> FxHashMap<u32, usize> {
     numbers
 }
 
-fn named(study: &Study, object: &Object, executable: Option<&str>, numbers: &FxHashMap<u32, usize>) -> Key {
+fn named(dataset: &Dataset, object: &Object, executable: Option<&str>, numbers: &FxHashMap<u32, usize>) -> Key {
     let number = object.thread.and_then(|thread| numbers.get(&thread.0));
     let name = match (object.kind, number) {
         (ObjectKind::Stack, Some(0)) => "stack of the main thread".to_string(),
         (ObjectKind::Stack, Some(number)) => format!("stack of worker {number}"),
         _ => names::object(&object.name, executable),
     };
-    let place: Option<OwnPlace> = study.code.own_on_stack(object.stack, object.site);
+    let place: Option<OwnPlace> = dataset.code.own_on_stack(object.stack, object.site);
     let place = place.filter(|_| object.kind == ObjectKind::Heap);
     Key { kind: Some(object.kind), name, place: place.map(|place| names::place(place.location, executable)) }
 }
@@ -147,7 +151,7 @@ fn paired(before: Sums, after: Sums) -> Vec<Row> {
 const NONE_SEEN: f64 = 3.689;
 
 /// The table of lines, or of objects.
-pub fn report(key: &'static str, title: &str, studies: Sides<&Study>, rows: Vec<Row>) -> Report {
+pub fn report(key: &'static str, title: &str, datasets: Sides<&Dataset>, rows: Vec<Row>) -> Report {
     let mut columns = vec![
         Column::new("before", "before"),
         Column::new("after", "after"),
@@ -169,8 +173,8 @@ pub fn report(key: &'static str, title: &str, studies: Sides<&Study>, rows: Vec<
             Column::new("site", "allocated at").only(Shown::Data),
         ],
     });
-    let totals = studies.map(|study| study.total().accesses());
-    let sampled = studies.before.about.sampled() || studies.after.about.sampled();
+    let totals = datasets.map(|dataset| dataset.facts.total().accesses());
+    let sampled = datasets.before.about.sampled() || datasets.after.about.sampled();
     let values = |row: Row| {
         let mut values = figures_of(&row, totals, sampled);
         values.push(state(&row));
@@ -178,7 +182,7 @@ pub fn report(key: &'static str, title: &str, studies: Sides<&Study>, rows: Vec<
         values
     };
     let table = Table { rows: rows.into_iter().map(values).collect(), columns, omitted: 0 };
-    let title = format!("{title}: {}, by change of remote ones", studies.after.about.count_noun());
+    let title = format!("{title}: {}, by change of remote ones", datasets.after.about.count_noun());
     Report::new(key, key, title, Shape::Table(table))
 }
 

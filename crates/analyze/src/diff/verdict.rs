@@ -4,7 +4,7 @@
 use super::Sides;
 use super::rows::Row;
 use crate::advice::{LEAST_GAIN, LEAST_SAMPLES};
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::dataset::usages;
 use crate::model::counts::Counts;
 use crate::model::intervals::Interval;
@@ -71,11 +71,11 @@ struct Priced<'a> {
 }
 
 impl<'a> Priced<'a> {
-    fn new(studies: Sides<&'a Study>, traffic: Sides<(Traffic, Tally)>) -> Self {
-        let models = studies.map(|study| CostModel::new(&study.machine));
+    fn new(datasets: Sides<&'a Dataset>, traffic: Sides<(Traffic, Tally)>) -> Self {
+        let models = datasets.map(|dataset| CostModel::new(&dataset.machine));
         let Sides { before: (old, of_old), after: (new, of_new) } = traffic;
-        let (a, b) = (&studies.before.about.meta, &studies.after.about.meta);
-        let alike = a.unit == b.unit && (a.period == b.period || !studies.before.about.sampled());
+        let (a, b) = (&datasets.before.about.meta, &datasets.after.about.meta);
+        let alike = a.unit == b.unit && (a.period == b.period || !datasets.before.about.sampled());
         let one = |traffic: &Traffic| if alike { 1.0 } else { 1.0 / traffic.total().max(f64::MIN_POSITIVE) };
         let scale = Sides { before: one(&old), after: one(&new) };
         let scaled = |traffic: &Traffic, scale: f64| {
@@ -129,9 +129,9 @@ impl<'a> Priced<'a> {
 }
 
 /// The record `verdict`.
-pub fn report(studies: Sides<&Study>, traffic: Sides<(Traffic, Tally)>, lines: &[Row], objects: &[Row]) -> Report {
-    let priced = Priced::new(studies, traffic);
-    let totals = studies.map(Study::total);
+pub fn report(datasets: Sides<&Dataset>, traffic: Sides<(Traffic, Tally)>, lines: &[Row], objects: &[Row]) -> Report {
+    let priced = Priced::new(datasets, traffic);
+    let totals = datasets.map(|dataset| dataset.facts.total());
     let share = |of: fn(&Counts) -> u64| totals.map(|total| total.percent(of(&total)));
     let remote = share(Counts::remote);
     let missing = priced.missing();
@@ -142,7 +142,7 @@ pub fn report(studies: Sides<&Study>, traffic: Sides<(Traffic, Tally)>, lines: &
         _ => None,
     };
     let sentence = match (change, missing) {
-        (Some(change), _) => sentence(studies, change, [&remote, &share(Counts::unpinned)], chiefly.as_ref()),
+        (Some(change), _) => sentence(datasets, change, [&remote, &share(Counts::unpinned)], chiefly.as_ref()),
         (None, missing) => missing.unwrap_or_default(),
     };
     let percent = |value: f64| Value::Percent(value, None);
@@ -185,9 +185,10 @@ struct Chiefly<'a> {
 fn chiefly<'a>(priced: &Priced<'_>, lines: &'a [Row], objects: &'a [Row]) -> Option<Chiefly<'a>> {
     let most = |rows: &'a [Row], of: &dyn Fn(&Row) -> f64, all: f64| {
         let parts = rows.iter().map(|row| Chiefly { row, part: of(row) / all * 100.0 });
-        let told = parts.filter(|one| one.part.is_finite() && one.row.key().kind != Some(ObjectKind::Unknown));
+        let known = parts.filter(|one| one.part.is_finite() && one.row.key().kind != Some(ObjectKind::Unknown));
         // The first of equals.
-        told.reduce(|most, one| if one.part > most.part { one } else { most })
+        known
+            .reduce(|most, one| if one.part > most.part { one } else { most })
             .filter(|most| most.part >= CHIEFLY * 100.0)
     };
     let remote = |row: &Row| row.change(Counts::remote);
@@ -228,7 +229,7 @@ impl Chiefly<'_> {
 
 /// One line: the outcome, how much, and what it comes from.
 fn sentence(
-    studies: Sides<&Study>,
+    datasets: Sides<&Dataset>,
     change: Change,
     [remote, unpinned]: [&Sides<Value>; 2],
     chiefly: Option<&Chiefly<'_>>,
@@ -248,7 +249,7 @@ fn sentence(
     if signed(low) != signed(value) || signed(high) != signed(value) {
         sentence += &format!(" ({} to {} %)", signed(low), signed(high));
     }
-    if usages::matters(studies.before) || usages::matters(studies.after) {
+    if usages::matters(datasets.before) || usages::matters(datasets.after) {
         let (old, new) = (share(&remote.before), share(&remote.after));
         sentence += &format!("; remote share {} -> {}", percent(old), percent(new));
     }

@@ -12,7 +12,7 @@ const MOST_GENERATIONS: usize = 64;
 pub struct Ancestry(FxHashMap<ProcessId, ProcessId>);
 
 impl Ancestry {
-    /// Of all processes of a study.
+    /// Of all processes of a dataset.
     pub fn new(processes: &[Process]) -> Self {
         Ancestry(processes.iter().filter_map(|process| Some((process.process, process.parent?))).collect())
     }

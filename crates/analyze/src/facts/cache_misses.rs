@@ -1,6 +1,7 @@
 //! Accesses that missed the private cache of their thread, of recordings with one.
 //!
-//! By thread and by instruction. Which object a miss belongs to is not known, so tables of objects, and figures of one object, do without.
+//! By thread and by instruction. Which object a miss belongs to is not known, so tables of objects, and figures of one
+//! object, do without.
 
 use crate::facts::fold::{Context, Fold, FoldOf, Need};
 use crate::facts::sorted::Times;

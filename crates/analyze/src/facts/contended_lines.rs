@@ -16,7 +16,7 @@
 
 use crate::facts::cache_lines::{LINE_SHIFT, LineFacts, LineKey, LineUse};
 use crate::facts::code::Code;
-use crate::facts::subjects::{SubjectId, Subjects};
+use crate::facts::placement_targets::{PlacementTargets, TargetId};
 use crate::model::tally::{add, sum, total};
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::CacheLine;
@@ -62,14 +62,15 @@ fn several(masks: impl Iterator<Item = u32>) -> u32 {
     masks.fold((0, 0), |(once, twice), mask| (once | mask, twice | once & mask)).1
 }
 
-/// Lines of a subject that several nodes use and at least one other than the reader's writes.
+/// Lines of a target that several nodes use and at least one other than the reader's writes.
 #[derive(Clone, Debug, Default)]
 pub struct Contended {
     pub lines: u64,
     pub samples: u64,
     /// Samples (accesses, where lines were counted) of all its lines.
     pub all: u64,
-    /// Samples of lines of which it is known what threads have in common: words of their own (false sharing), or the same.
+    /// Samples of lines of which it is known what threads have in common: words of their own (false sharing), or the
+    /// same.
     pub own: u64,
     pub same: u64,
     /// Samples of lines that were seen to travel as often as they might.
@@ -79,7 +80,7 @@ pub struct Contended {
     pub transitions: u64,
     /// Samples by site.
     pub sites: BTreeMap<SiteId, u64>,
-    /// And by object: several may lie on the subject's pages.
+    /// And by object: several may lie on the target's pages.
     pub objects: BTreeMap<ObjectId, u64>,
 }
 
@@ -99,16 +100,17 @@ const ENOUGH: u64 = 10;
 pub struct Lines<'a> {
     pub counted: &'a [CacheLine],
     pub sampled: &'a LineFacts,
-    pub subjects: &'a Subjects,
+    pub targets: &'a PlacementTargets,
     pub code: &'a Code,
 }
 
-/// The contended lines of every subject that has some.
-pub fn contended(lines: Lines<'_>) -> BTreeMap<SubjectId, Contended> {
+/// The contended lines of every target that has some.
+pub fn contended(lines: Lines<'_>) -> BTreeMap<TargetId, Contended> {
     if lines.counted.is_empty() { sampled(lines) } else { counted(lines) }
 }
 
-/// Part of a line's accesses that takes it from another thread and moves it for somebody's write: such an access takes as long as a hundred others.
+/// Part of a line's accesses that takes it from another thread and moves it for somebody's write: such an access takes
+/// as long as a hundred others.
 pub const OFTEN: u64 = 100;
 
 /// Times that each thread takes a line from another: what phases hand over once is not contended.
@@ -120,15 +122,15 @@ fn accesses(row: &CacheLine) -> u64 {
 }
 
 /// By what was counted of each line.
-fn counted(of: Lines<'_>) -> BTreeMap<SubjectId, Contended> {
+fn counted(of: Lines<'_>) -> BTreeMap<TargetId, Contended> {
     let mut lines: BTreeMap<(ProcessId, u64), Vec<&CacheLine>> = BTreeMap::new();
-    let mut all: FxHashMap<SubjectId, u64> = FxHashMap::default();
-    let subject_of = |process: ProcessId, page: Page| {
-        let run = of.subjects.run_of(process, page, Bin(u32::MAX), None)?;
-        Some(of.subjects.subject_of(run))
+    let mut all: FxHashMap<TargetId, u64> = FxHashMap::default();
+    let target_of = |process: ProcessId, page: Page| {
+        let run = of.targets.run_of(process, page, Bin(u32::MAX), None)?;
+        Some(of.targets.target_of(run))
     };
     for row in of.counted {
-        if let Some(id) = subject_of(row.process, row.page) {
+        if let Some(id) = target_of(row.process, row.page) {
             add(all.entry(id).or_default(), accesses(row));
         }
         if let Some(line) = row.line {
@@ -140,12 +142,12 @@ fn counted(of: Lines<'_>) -> BTreeMap<SubjectId, Contended> {
     for (key, found) in &of.sampled.0 {
         sites.entry((key.process, key.line)).or_default().push((key.site, found.samples));
     }
-    let mut subjects: BTreeMap<SubjectId, Contended> = BTreeMap::new();
+    let mut targets: BTreeMap<TargetId, Contended> = BTreeMap::new();
     for ((process, line), users) in lines {
         let all_of = |figure: fn(&CacheLine) -> u64| total(users.iter().map(|row| figure(row)));
         let (accessed, apart) = (all_of(accesses), all_of(|row| row.false_sharing));
         let together = all_of(|row| row.true_sharing);
-        let Some(id) = subject_of(process, Page::of(line << LINE_SHIFT)) else { continue };
+        let Some(id) = target_of(process, Page::of(line << LINE_SHIFT)) else { continue };
         // Which nodes these are is not known: threads may have been elsewhere by then.
         if all_of(|row| row.node_transitions) == 0 {
             continue;
@@ -161,46 +163,46 @@ fn counted(of: Lines<'_>) -> BTreeMap<SubjectId, Contended> {
         if !often && !could || common == Common::HandedOver {
             continue;
         }
-        let subject = subjects.entry(id).or_default();
+        let target = targets.entry(id).or_default();
         let mut threads: Vec<ThreadId> = users.iter().map(|row| row.thread).collect();
         threads.dedup();
-        subject.lines += 1;
-        add(&mut subject.samples, accessed);
-        add(&mut subject.transitions, all_of(|row| row.transitions));
+        target.lines += 1;
+        add(&mut target.samples, accessed);
+        add(&mut target.transitions, all_of(|row| row.transitions));
         for (object, row) in users.iter().filter_map(|row| Some((row.object?, row))) {
-            add(subject.objects.entry(object).or_default(), accesses(row));
+            add(target.objects.entry(object).or_default(), accesses(row));
         }
-        add(if common == Common::Own { &mut subject.own } else { &mut subject.same }, accessed);
-        add(&mut subject.often, if often { accessed } else { 0 });
-        subject.threads = subject.threads.max(threads.len());
+        add(if common == Common::Own { &mut target.own } else { &mut target.same }, accessed);
+        add(&mut target.often, if often { accessed } else { 0 });
+        target.threads = target.threads.max(threads.len());
         for (site, samples) in sites.get(&(process, line)).into_iter().flatten() {
-            *subject.sites.entry(*site).or_default() += samples;
+            *target.sites.entry(*site).or_default() += samples;
         }
     }
-    for (id, subject) in &mut subjects {
-        subject.all = all.get(id).copied().unwrap_or(0);
+    for (id, target) in &mut targets {
+        target.all = all.get(id).copied().unwrap_or(0);
     }
-    subjects
+    targets
 }
 
 /// By sampled addresses.
-fn sampled(of: Lines<'_>) -> BTreeMap<SubjectId, Contended> {
+fn sampled(of: Lines<'_>) -> BTreeMap<TargetId, Contended> {
     let mut lines: FxHashMap<(ProcessId, u64), Vec<(&LineKey, &LineUse)>> = FxHashMap::default();
     for (key, found) in &of.sampled.0 {
         lines.entry((key.process, key.line)).or_default().push((key, found));
     }
-    let mut subjects: BTreeMap<SubjectId, Contended> = BTreeMap::new();
-    let mut all: FxHashMap<SubjectId, u64> = FxHashMap::default();
-    let subject_of = |process: ProcessId, line: u64| {
-        let run = of.subjects.run_of(process, Page::of(line << LINE_SHIFT), Bin(u32::MAX), None)?;
-        Some(of.subjects.subject_of(run))
+    let mut targets: BTreeMap<TargetId, Contended> = BTreeMap::new();
+    let mut all: FxHashMap<TargetId, u64> = FxHashMap::default();
+    let target_of = |process: ProcessId, line: u64| {
+        let run = of.targets.run_of(process, Page::of(line << LINE_SHIFT), Bin(u32::MAX), None)?;
+        Some(of.targets.target_of(run))
     };
     for ((process, line), mut users) in lines {
         // Whoever waits takes the line when it was written, and not with each access.
         users.retain(|(key, _)| !of.code.waits(key.site));
         users.sort_by_key(|(key, _)| (key.thread, key.site));
         let samples: u64 = users.iter().map(|(_, found)| found.samples).sum();
-        let Some(id) = subject_of(process, line) else { continue };
+        let Some(id) = target_of(process, line) else { continue };
         *all.entry(id).or_default() += samples;
         let mut nodes: BTreeMap<NodeId, (u64, u64)> = BTreeMap::new();
         let mut threads: BTreeMap<ThreadId, LineUse> = BTreeMap::new();
@@ -222,24 +224,24 @@ fn sampled(of: Lines<'_>) -> BTreeMap<SubjectId, Contended> {
         if common == Common::HandedOver {
             continue;
         }
-        let subject = subjects.entry(id).or_default();
-        subject.lines += 1;
-        subject.samples += samples;
-        subject.own += if common == Common::Own { samples } else { 0 };
-        subject.same += if common == Common::Same { samples } else { 0 };
-        subject.often += samples;
-        subject.threads = subject.threads.max(threads.len());
+        let target = targets.entry(id).or_default();
+        target.lines += 1;
+        target.samples += samples;
+        target.own += if common == Common::Own { samples } else { 0 };
+        target.same += if common == Common::Same { samples } else { 0 };
+        target.often += samples;
+        target.threads = target.threads.max(threads.len());
         for (key, found) in &users {
-            *subject.sites.entry(key.site).or_default() += found.samples;
+            *target.sites.entry(key.site).or_default() += found.samples;
             if let Some(object) = found.object {
-                *subject.objects.entry(object).or_default() += found.samples;
+                *target.objects.entry(object).or_default() += found.samples;
             }
         }
     }
-    for (id, subject) in &mut subjects {
-        subject.all = all.get(id).copied().unwrap_or(0);
+    for (id, target) in &mut targets {
+        target.all = all.get(id).copied().unwrap_or(0);
     }
-    subjects
+    targets
 }
 
 #[cfg(test)]

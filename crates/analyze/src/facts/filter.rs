@@ -1,14 +1,14 @@
 //! A part of a recording: only some threads, nodes, times, one object, one function.
 //!
-//! Facts have different dimensions, so a part of a filter can be beyond a table: counts of pages do not know the function
-//! that accessed them. Such a table ignores that part, and [`Filter::doubts`] says so beside every figure.
+//! Facts have different dimensions, so a part of a filter can be beyond a table: counts of pages do not know the
+//! function that accessed them. Such a table ignores that part, and [`Filter::doubts`] says so beside every figure.
 //!
 //! Accesses of one object come from `object_accesses`, which know objects, instead of `site_accesses`, which do not.
 
 use crate::facts::code::Code;
-use crate::facts::looks::Looks;
+use crate::facts::counter_polls::CounterPolls;
+use crate::facts::placement_targets::{Cursor, PlacementTargets, RunId};
 use crate::facts::sorted::Times;
-use crate::facts::subjects::{Cursor, RunId, Subjects};
 use crate::model::about::About;
 use crate::model::object_group::Group;
 use numalens_profile::ids::{Bin, ObjectId, ProcessId, SiteId, StackId, ThreadId};
@@ -82,7 +82,7 @@ impl Filter {
 }
 
 /// A filter, made ready for the rows of one profile.
-pub struct Sieve<'a> {
+pub struct RowFilter<'a> {
     filter: &'a Filter,
     pinning: &'a PinningLog,
     code: &'a Code,
@@ -91,8 +91,9 @@ pub struct Sieve<'a> {
     sites: Option<FxHashSet<SiteId>>,
     objects: Option<FxHashSet<ObjectId>>,
     /// Where pages are and whose they are, when that is asked.
-    pages: Option<&'a Subjects>,
-    /// Whether accesses to pages have their node. Those of older profiles have not: there it is the thread's when the time bin ends.
+    pages: Option<&'a PlacementTargets>,
+    /// Whether accesses to pages have their node. Those of older profiles have not: there it is the thread's when the
+    /// time bin ends.
     tells_nodes: bool,
 }
 
@@ -107,15 +108,16 @@ pub struct Use {
     pub run: Option<RunId>,
 }
 
-impl<'a> Sieve<'a> {
-    /// `pages`: those of the profile, where [`Sieve::asks_for_pages`]. `tells_nodes`: whether its page accesses have their node.
+impl<'a> RowFilter<'a> {
+    /// `pages`: those of the profile, where [`RowFilter::asks_for_pages`]. `tells_nodes`: whether its page accesses
+    /// have their node.
     pub fn new(
         filter: &'a Filter,
         pinning: &'a PinningLog,
         code: &'a Code,
         about: &About,
         objects: &FxHashMap<ObjectId, Object>,
-        pages: &'a Subjects,
+        pages: &'a PlacementTargets,
         tells_nodes: bool,
     ) -> Self {
         let bin_ns = about.meta.bin_ns.max(1);
@@ -123,9 +125,8 @@ impl<'a> Sieve<'a> {
         let (from, to) = filter.time_ns;
         let overlapping = (from.map_or(0, bin), to.map_or(u32::MAX, |to| bin(to.saturating_sub(1))));
         // Of a span that is too short for that, whatever is counted at the time.
-        let of_looks = Looks::of(about).filter(|_| filter.time_ns != (None, None));
-        let bins =
-            of_looks.and_then(|looks| looks.bins(filter.time_ns)).map_or(overlapping, RangeInclusive::into_inner);
+        let polls = CounterPolls::of(about).filter(|_| filter.time_ns != (None, None));
+        let bins = polls.and_then(|polls| polls.bins(filter.time_ns)).map_or(overlapping, RangeInclusive::into_inner);
         let wanted: Option<Group> = filter.object.map(|id| objects.get(&id).map_or(Group::Lost(id), Group::of));
         let objects = wanted.map(|wanted| {
             let alike = |object: &&Object| Group::of(object) == wanted;
@@ -138,8 +139,8 @@ impl<'a> Sieve<'a> {
             (Some(function), Some(place)) => Some(function.intersection(&place).copied().collect()),
             (function, place) => function.or(place),
         };
-        let pages = Sieve::asks_for_pages(filter).then_some(pages);
-        Sieve { filter, pinning, code, bin_ns, bins, sites, objects, pages, tells_nodes }
+        let pages = RowFilter::asks_for_pages(filter).then_some(pages);
+        RowFilter { filter, pinning, code, bin_ns, bins, sites, objects, pages, tells_nodes }
     }
 
     /// Whether a filter asks about pages what only their rows tell.
@@ -178,8 +179,8 @@ impl<'a> Sieve<'a> {
         self.sites.is_none() || self.is_of_site(self.code.own_on_stack(stack, site).map(|place| place.site))
     }
 
-    /// Whether a row is of the part, whenever that was. Rows of `site_accesses` know no object: where one is asked for, those of
-    /// `object_accesses` take their place.
+    /// Whether a row is of the part, whenever that was. Rows of `site_accesses` know no object: where one is asked for,
+    /// those of `object_accesses` take their place.
     pub fn site(&self, row: &SiteAccess) -> bool {
         self.who(row.thread, row.node) && self.home(row.home) && self.is_of_site(Some(row.site))
     }
@@ -190,25 +191,26 @@ impl<'a> Sieve<'a> {
         who && self.on(Some(row.object)) && self.is_of_site(row.site)
     }
 
-    /// Whether a row may be of the part: [`Sieve::uses`] knows more.
+    /// Whether a row may be of the part: [`RowFilter::uses`] knows more.
     pub fn page(&self, row: &PageAccess) -> bool {
         self.has_thread(row.thread)
     }
 
-    /// Gives accesses to a page that are of the part, whatever their function and time, to `each`, with the node that the thread was on then, the page's home
-    /// then and its row: together as long as these are the same. The home is that of the row where the access does not tell it.
+    /// Gives accesses to a page that are of the part, whatever their function and time, to `each`, with the node that
+    /// the thread was on then, the page's home then and its row: together as long as these are the same. The home is
+    /// that of the row where the access does not tell it.
     #[inline]
     pub fn uses<'t>(
         &self,
         row: &PageAccess,
         times: Times<'t>,
-        subjects: &Subjects,
+        targets: &PlacementTargets,
         cursor: &mut Cursor,
         mut each: impl FnMut(Use, Times<'t>),
     ) {
         let always = if self.tells_nodes { Some(row.node) } else { self.pinning.always(row.thread) };
-        if let (Some(node), Some(run)) = (always, cursor.always(subjects, row.process, row.page)) {
-            let home = row.home.or(subjects.home_of(run));
+        if let (Some(node), Some(run)) = (always, cursor.always(targets, row.process, row.page)) {
+            let home = row.home.or(targets.home_of(run));
             if self.holds(node, home, Some(run)) {
                 each(Use { node, home, run: Some(run) }, times);
             }
@@ -216,8 +218,8 @@ impl<'a> Sieve<'a> {
         }
         for (bin, one) in times.single() {
             let node = always.unwrap_or_else(|| self.pinning.at_end_of(row.thread, bin));
-            let run = cursor.run_of(subjects, row.process, row.page, bin, row.home);
-            let home = row.home.or(run.and_then(|run| subjects.home_of(run)));
+            let run = cursor.run_of(targets, row.process, row.page, bin, row.home);
+            let home = row.home.or(run.and_then(|run| targets.home_of(run)));
             if self.holds(node, home, run) {
                 each(Use { node, home, run }, one);
             }
@@ -293,31 +295,31 @@ impl<'a> Sieve<'a> {
 }
 
 /// A table that a filter chooses rows of.
-pub trait Sifted: Row {
+pub trait FilteredRow: Row {
     /// Whose.
     fn process(&self) -> ProcessId;
 
     /// Whether a row is of the part; of tables of accesses, whenever it was.
-    fn passes(&self, sieve: &Sieve<'_>) -> bool;
+    fn passes(&self, row_filter: &RowFilter<'_>) -> bool;
 }
 
-macro_rules! sifted {
+macro_rules! filtered_rows {
     ($($row:ident by $method:ident;)*) => {$(
-        impl Sifted for $row {
+        impl FilteredRow for $row {
             #[inline]
             fn process(&self) -> ProcessId {
                 self.process
             }
 
             #[inline]
-            fn passes(&self, sieve: &Sieve<'_>) -> bool {
-                sieve.$method(self)
+            fn passes(&self, row_filter: &RowFilter<'_>) -> bool {
+                row_filter.$method(self)
             }
         }
     )*};
 }
 
-sifted! {
+filtered_rows! {
     SiteAccess by site;
     ObjectAccess by object;
     PageAccess by page;

@@ -1,11 +1,11 @@
 //! How a table becomes facts: added to row by row, by several threads in parts, which merge by addition in any order.
 //!
-//! A new fold is a type with [`Fold`] and, for each table that it reads, [`FoldOf`]; a field of `Study`, and the line of
-//! `dataset/load.rs` that fills it.
+//! A new fold is a type with [`Fold`] and, for each table that it reads, [`FoldOf`]; a field of `Facts`, and a row of
+//! `LOADERS` in `dataset/facts.rs`.
 
-use crate::facts::filter::{Sieve, Sifted};
+use crate::facts::filter::{FilteredRow, RowFilter};
+use crate::facts::placement_targets::PlacementTargets;
 use crate::facts::sorted::Times;
-use crate::facts::subjects::Subjects;
 use crate::model::tally::Weight;
 
 /// A table that some sections need and others do not.
@@ -19,9 +19,9 @@ pub enum Need {
     Allocations,
     Names,
     /// Accesses by page and thread, and whose memory the pages are.
-    Flows,
+    PageUse,
     /// The same over time.
-    Moments,
+    PageUseByTime,
     /// Accesses by cache line, and sampled addresses.
     CacheLines,
     /// Accesses by thread, and by who accessed the cache line last.
@@ -40,9 +40,9 @@ pub enum Need {
 /// What folds know beside the rows.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
-    pub sieve: &'a Sieve<'a>,
+    pub row_filter: &'a RowFilter<'a>,
     /// Whose the pages are.
-    pub subjects: &'a Subjects,
+    pub targets: &'a PlacementTargets,
     pub weight: Weight,
 }
 
@@ -61,11 +61,11 @@ pub trait Fold: Default + Send {
 }
 
 /// A fold that adds rows of a table.
-pub trait FoldOf<T: Sifted>: Fold {
+pub trait FoldOf<T: FilteredRow>: Fold {
     /// Columns that [`FoldOf::add`] reads, and the process. Whoever filters reads all.
     const COLUMNS: &'static [&'static str];
 
-    /// Adds a row. Of tables of accesses it stands for all rows that differ in time and counts alone: `times` has those.
-    /// Of other tables `times` is empty.
+    /// Adds a row. Of tables of accesses it stands for all rows that differ in time and counts alone: `times` has
+    /// those. Of other tables `times` is empty.
     fn add(&mut self, row: &T, times: Times<'_>, of: &Context<'_>);
 }

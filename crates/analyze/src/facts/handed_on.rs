@@ -1,7 +1,7 @@
 //! Memory that an allocator hands on: blocks that lie on pages which other blocks have placed.
 //!
-//! Pages lie where they were touched first, also when their block has been freed and another one is there. Judged by pages,
-//! such memory is what the first block was; and where blocks come and go, each page has had many users, though
+//! Pages lie where they were touched first, also when their block has been freed and another one is there. Judged by
+//! pages, such memory is what the first block was; and where blocks come and go, each page has had many users, though
 //! every block had one:
 //!
 //! ```text

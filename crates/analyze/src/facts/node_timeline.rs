@@ -1,7 +1,7 @@
 //! Accesses over time by node, home and class: `site_accesses`, folded.
 
+use crate::facts::counter_polls::{self, CounterPolls};
 use crate::facts::fold::{Context, Fold, FoldOf, Need};
-use crate::facts::looks::{self, Looks};
 use crate::facts::sorted::Times;
 use crate::model::about::About;
 use crate::model::counts::Counts;
@@ -24,20 +24,21 @@ impl NodeTimes {
         }
     }
 
-    /// The same with what each look at the counters found spread over the time since the look before, as counts of the
-    /// exact engine belong to the look that found them; and how many bins of time at most were filled so. Sums stay.
+    /// The same with what each poll at the counters found spread over the time since the poll before, as counts of the
+    /// exact engine belong to the poll that found them; and how many bins of time at most were filled so. Sums stay.
     pub fn spread(&self, about: &About) -> (Cow<'_, Self>, u32) {
-        let Some(looks) = Looks::of(about) else { return (Cow::Borrowed(self), 1) };
-        let most = u32::try_from(looks::MOST_BETWEEN_NS / about.meta.bin_ns).unwrap_or(u32::MAX).saturating_add(1);
+        let Some(polls) = CounterPolls::of(about) else { return (Cow::Borrowed(self), 1) };
+        let most =
+            u32::try_from(counter_polls::MOST_BETWEEN_NS / about.meta.bin_ns).unwrap_or(u32::MAX).saturating_add(1);
         let found: BTreeSet<u32> = self.0.keys().map(|(bin, ..)| bin.0).collect();
         let mut begins: BTreeMap<u32, u32> = BTreeMap::new();
         let mut next = 0;
         for bin in found {
-            let begin = match looks.last() {
-                // Whatever the looks before the list's end found is of the time since the look before.
-                Some(last) if bin <= last => looks.before(bin).map_or(0, |before| before + 1).max(next),
+            let begin = match polls.last() {
+                // Whatever the polls before the list's end found is of the time since the poll before.
+                Some(last) if bin <= last => polls.before(bin).map_or(0, |before| before + 1).max(next),
                 Some(_) => bin,
-                // Nobody knows when it was looked: longer than between two looks nothing was accessed.
+                // Nobody knows when it was polled: longer than between two polls nothing was accessed.
                 None if bin - next < most => next,
                 None => bin,
             };
@@ -107,14 +108,19 @@ impl FoldOf<ObjectAccess> for NodeTimes {
 mod tests {
     use super::*;
     use crate::model::tally::Tally;
-    use numalens_profile::{LOOKS, Meta};
+    use numalens_profile::{Engine, LOOKS, Meta, RecordedUnit};
 
-    /// Guards timelines of short exact recordings: a look's counts do not stand at the look alone, sums stay, and a
-    /// pause longer than between looks is a pause.
+    /// Guards timelines of short exact recordings: a poll's counts do not stand at the poll alone, sums stay, and a
+    /// pause longer than between polls is a pause.
     #[test]
-    fn what_a_look_finds_is_spread_over_the_time_before_it() {
-        let meta =
-            Meta { engine: "exact".into(), unit: "accesses".into(), bin_ns: 10_000_000, bins: 40, ..Meta::default() };
+    fn what_a_poll_finds_is_spread_over_the_time_before_it() {
+        let meta = Meta {
+            engine: Engine::Exact,
+            unit: RecordedUnit::Accesses,
+            bin_ns: 10_000_000,
+            bins: 40,
+            ..Meta::default()
+        };
         let mut times = NodeTimes::default();
         for (bin, reads) in [(0, 10), (4, 103), (30, 7)] {
             times.0.insert((Bin(bin), None, None, Class::Local), Tally { reads, ..Tally::default() });
@@ -125,16 +131,17 @@ mod tests {
         let (spread, longest) = times.spread(&About::new(meta.clone()));
         assert_eq!(by_bin(&spread), [(0, 10), (1, 25), (2, 26), (3, 26), (4, 26), (30, 7)]);
         assert_eq!(longest, 4);
-        // Where the recording says when it was looked, that says it.
-        let mut told = About::new(meta.clone());
-        told.meta
+        // Where the recording says when it was polled, that says it.
+        let mut polled = About::new(meta.clone());
+        polled
+            .meta
             .extra
             .insert(LOOKS.into(), [5_000_000u64, 25_000_000, 45_000_000, 95_000_000, 305_000_000].to_vec().into());
-        let bins = by_bin(&times.spread(&told).0);
+        let bins = by_bin(&times.spread(&polled).0);
         assert_eq!(bins[..3], [(0, 10), (3, 51), (4, 52)]);
         assert!(bins[3..].iter().all(|(bin, reads)| (10..=30).contains(bin) && *reads == 1), "{bins:?}");
         assert_eq!(bins.len(), 10);
-        let sampled = About::new(Meta { unit: "time at memory instructions".into(), ..meta });
+        let sampled = About::new(Meta { unit: RecordedUnit::TimeAtMemory, ..meta });
         assert_eq!(by_bin(&times.spread(&sampled).0), by_bin(&times));
     }
 }

@@ -44,7 +44,8 @@ struct Stretches<K> {
     last_page: usize,
 }
 
-/// Neighbourhoods of 2^6 pages go to 2^8 parts: few enough that the ends of all parts stay in the cache, as many that one is sorted in it.
+/// Neighbourhoods of 2^6 pages go to 2^8 parts: few enough that the ends of all parts stay in the cache, as many that
+/// one is sorted in it.
 const NEIGHBOURS: u32 = 6;
 const PARTS: u32 = 8;
 

@@ -2,9 +2,9 @@
 //!
 //! | fold | tells apart | for |
 //! |---|---|---|
-//! | [`Flows`] | page, thread, node, home, initialisation | patterns, and other placements |
+//! | [`PageUse`] | page, thread, node, home, initialisation | patterns, and other placements |
 //! | [`PageFacts`] | page, node, home | whose a page is |
-//! | [`Moments`] | page, thread, node, home, time bin | how use changes: as many as the table has rows, maybe |
+//! | [`PageUseByTime`] | page, thread, node, home, time bin | how use changes: as many as the table has rows, maybe |
 //!
 //! What a page's first toucher does while it touches pages is kept apart as *initial*: it would move with an
 //! initialisation elsewhere, and must not pass for use.
@@ -12,16 +12,16 @@
 use crate::facts::filter::Use;
 use crate::facts::fold::{Context, Fold, FoldOf, Need};
 use crate::facts::page_sums::{Adding, OfPage, PageSums};
+use crate::facts::placement_targets::{Cursor, RunId};
 use crate::facts::shared_use::{Shared, SharedUse};
 use crate::facts::sorted::Times;
-use crate::facts::subjects::{Cursor, RunId};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
 use numalens_profile::tables::PageAccess;
 use numalens_topology::NodeId;
 
 /// Which accesses are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct FlowKey {
+pub struct PageUseKey {
     pub page: Page,
     pub process: ProcessId,
     pub thread: ThreadId,
@@ -34,7 +34,7 @@ pub struct FlowKey {
     pub initial: bool,
 }
 
-impl OfPage for FlowKey {
+impl OfPage for PageUseKey {
     fn page(&self) -> (Page, ProcessId) {
         (self.page, self.process)
     }
@@ -42,56 +42,61 @@ impl OfPage for FlowKey {
 
 /// The folded facts.
 #[derive(Default)]
-pub struct Flows {
-    pub sums: PageSums<FlowKey>,
-    /// What is done to each subject since others than its maker use it, in the order of [`SubjectId`](crate::facts::subjects::SubjectId)s: those behind have none.
+pub struct PageUse {
+    pub sums: PageSums<PageUseKey>,
+    /// What is done to each target since others than its maker use it, in the order of
+    /// [`TargetId`](crate::facts::placement_targets::TargetId)s: those behind have none.
     pub shared: Vec<Shared>,
 }
 
 /// The same in the making.
 #[derive(Default)]
-pub struct AddingFlows {
-    sums: Adding<FlowKey>,
+pub struct AddingPageUse {
+    sums: Adding<PageUseKey>,
     shared: SharedUse,
     cursor: Cursor,
 }
 
-impl Fold for AddingFlows {
-    type Facts = Flows;
-    const NEED: Need = Need::Flows;
+impl Fold for AddingPageUse {
+    type Facts = PageUse;
+    const NEED: Need = Need::PageUse;
 
     fn merge(self, other: Self) -> Self {
-        AddingFlows { sums: self.sums.merge(other.sums), shared: self.shared.merge(other.shared), cursor: self.cursor }
+        AddingPageUse {
+            sums: self.sums.merge(other.sums),
+            shared: self.shared.merge(other.shared),
+            cursor: self.cursor,
+        }
     }
 
-    fn finish(self) -> Flows {
-        Flows { sums: self.sums.finish(), shared: self.shared.finish() }
+    fn finish(self) -> PageUse {
+        PageUse { sums: self.sums.finish(), shared: self.shared.finish() }
     }
 }
 
-impl FoldOf<PageAccess> for AddingFlows {
+impl FoldOf<PageAccess> for AddingPageUse {
     const COLUMNS: &'static [&'static str] = PageAccess::COLUMNS;
 
     fn add(&mut self, row: &PageAccess, times: Times<'_>, of: &Context<'_>) {
-        let Context { sieve, subjects, .. } = *of;
-        let AddingFlows { sums, shared, cursor } = self;
-        sieve.uses(row, times, subjects, cursor, |Use { node, home, run }, times| {
+        let Context { row_filter, targets, .. } = *of;
+        let AddingPageUse { sums, shared, cursor } = self;
+        row_filter.uses(row, times, targets, cursor, |Use { node, home, run }, times| {
             let (page, process, thread) = (row.page, row.process, row.thread);
-            let key = FlowKey { page, process, thread, node, home, run, initial: false };
-            let touched = run.map(|run| subjects.toucher_of(run)).filter(|(toucher, _)| *toucher == Some(row.thread));
+            let key = PageUseKey { page, process, thread, node, home, run, initial: false };
+            let touched = run.map(|run| targets.toucher_of(run)).filter(|(toucher, _)| *toucher == Some(row.thread));
             let [initial, later] = match touched {
                 // The bin of the touch and the next one.
                 Some((_, bin)) => times.split(Bin(bin.0.saturating_add(2))),
                 None => [Times::default(), times],
             };
             if !initial.is_empty() {
-                sums.add(FlowKey { initial: true, ..key }, initial.sum());
+                sums.add(PageUseKey { initial: true, ..key }, initial.sum());
             }
             if !later.is_empty() {
                 let sum = later.sum();
                 sums.add(key, sum);
-                if let Some(subject) = run.map(|run| subjects.subject_of(run)) {
-                    shared.add(subject, subjects.is_others(subject, node), later, sum);
+                if let Some(target) = run.map(|run| targets.target_of(run)) {
+                    shared.add(target, targets.is_others(target, node), later, sum);
                 }
             }
         });
@@ -103,7 +108,8 @@ impl FoldOf<PageAccess> for AddingFlows {
 pub struct PageKey {
     pub page: Page,
     pub process: ProcessId,
-    /// The node that the thread was bound to; where the profile does not tell it, by its pinning log at the end of the time bin.
+    /// The node that the thread was bound to; where the profile does not tell it, by its pinning log at the end of the
+    /// time bin.
     pub node: Option<NodeId>,
     /// Where the page was then; none: nowhere, or the profile does not tell it.
     pub home: Option<NodeId>,
@@ -129,10 +135,10 @@ pub struct AddingPages {
 }
 
 impl PageFacts {
-    /// Those that flows tell apart further.
-    pub fn of(flows: &Flows) -> Self {
-        let key = |key: &FlowKey| PageKey { page: key.page, process: key.process, node: key.node, home: key.home };
-        PageFacts { sums: flows.sums.by(key) }
+    /// Those that page use tell apart further.
+    pub fn of(page_use: &PageUse) -> Self {
+        let key = |key: &PageUseKey| PageKey { page: key.page, process: key.process, node: key.node, home: key.home };
+        PageFacts { sums: page_use.sums.by(key) }
     }
 }
 
@@ -153,9 +159,9 @@ impl FoldOf<PageAccess> for AddingPages {
     const COLUMNS: &'static [&'static str] = PageAccess::COLUMNS;
 
     fn add(&mut self, row: &PageAccess, times: Times<'_>, of: &Context<'_>) {
-        let Context { sieve, subjects, .. } = *of;
+        let Context { row_filter, targets, .. } = *of;
         let AddingPages { sums, cursor } = self;
-        sieve.uses(row, times, subjects, cursor, |Use { node, home, .. }, times| {
+        row_filter.uses(row, times, targets, cursor, |Use { node, home, .. }, times| {
             sums.add(PageKey { page: row.page, process: row.process, node, home }, times.sum());
         });
     }
@@ -163,7 +169,7 @@ impl FoldOf<PageAccess> for AddingPages {
 
 /// Accesses of one thread to one page in one bin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Moment {
+pub struct TimedUse {
     pub page: Page,
     pub process: ProcessId,
     pub thread: ThreadId,
@@ -178,21 +184,21 @@ pub struct Moment {
 
 /// All of them, in any order.
 #[derive(Default)]
-pub struct Moments {
-    all: Vec<Moment>,
+pub struct PageUseByTime {
+    all: Vec<TimedUse>,
     cursor: Cursor,
 }
 
-impl Moments {
+impl PageUseByTime {
     /// Every one.
-    pub fn iter(&self) -> impl Iterator<Item = &Moment> + Clone {
+    pub fn iter(&self) -> impl Iterator<Item = &TimedUse> + Clone {
         self.all.iter()
     }
 }
 
-impl Fold for Moments {
+impl Fold for PageUseByTime {
     type Facts = Self;
-    const NEED: Need = Need::Moments;
+    const NEED: Need = Need::PageUseByTime;
 
     fn merge(mut self, other: Self) -> Self {
         self.all.extend(other.all);
@@ -204,16 +210,25 @@ impl Fold for Moments {
     }
 }
 
-impl FoldOf<PageAccess> for Moments {
+impl FoldOf<PageAccess> for PageUseByTime {
     const COLUMNS: &'static [&'static str] = PageAccess::COLUMNS;
 
     fn add(&mut self, row: &PageAccess, times: Times<'_>, of: &Context<'_>) {
-        let Context { sieve, subjects, .. } = *of;
-        let Moments { all, cursor } = self;
-        sieve.uses(row, times, subjects, cursor, |Use { node, home, run }, times| {
+        let Context { row_filter, targets, .. } = *of;
+        let PageUseByTime { all, cursor } = self;
+        row_filter.uses(row, times, targets, cursor, |Use { node, home, run }, times| {
             let (page, process, thread) = (row.page, row.process, row.thread);
-            let moments = times.iter().map(|(bin, tally)| (bin, tally.accesses()));
-            all.extend(moments.map(|(bin, accesses)| Moment { page, process, thread, node, home, run, bin, accesses }));
+            let page_use_by_time = times.iter().map(|(bin, tally)| (bin, tally.accesses()));
+            all.extend(page_use_by_time.map(|(bin, accesses)| TimedUse {
+                page,
+                process,
+                thread,
+                node,
+                home,
+                run,
+                bin,
+                accesses,
+            }));
         });
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! A row is a period: a page that migrates has a row for each home. Only the first of them is a placement; the others
 //! continue it. A row continues another that ended, over the same page, in the bin in which it begins, when no fault
-//! began it, or when it has the same first toucher and another home. A page that came to another object with the block that it
-//! is a part of was placed before, too.
+//! began it, or when it has the same first toucher and another home. A page that came to another object with the block
+//! that it is a part of was placed before, too.
 
 use numalens_profile::ids::{Bin, ObjectId, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::PlacedPages;

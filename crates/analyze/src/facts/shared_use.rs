@@ -1,7 +1,7 @@
-//! What is done to a subject's memory from the bin on in which somebody uses it who did not make it.
+//! What is done to a target's memory from the bin on in which somebody uses it who did not make it.
 //!
-//! That bin is known when all facts are read, and they come in any order of time. But it can only become earlier: what is not before it is one sum
-//! already, and bins are told apart before it alone.
+//! That bin is known when all facts are read, and they come in any order of time. But it can only become earlier: what
+//! is not before it is one sum already, and bins are told apart before it alone.
 //!
 //! ```text
 //!   bins      0   1   2   3 | 4   5   6 ...
@@ -12,14 +12,14 @@
 //! In that first bin nobody knows which of the maker's accesses came before the others' (2 of the picture): they are
 //! kept apart, as *opening*.
 
+use crate::facts::placement_targets::TargetId;
 use crate::facts::sorted::Times;
-use crate::facts::subjects::SubjectId;
 use crate::model::tally::Tally;
 use numalens_profile::ids::Bin;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// A subject's sums.
+/// A target's sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Shared {
     /// By others.
@@ -30,14 +30,14 @@ pub struct Shared {
     pub own: Tally,
 }
 
-/// By subject. Merged by addition, in any order.
+/// By target. Merged by addition, in any order.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SharedUse {
-    /// In the order of [`SubjectId`]s, as far as any was added.
-    subjects: Vec<Use>,
+    /// In the order of [`TargetId`]s, as far as any was added.
+    targets: Vec<Use>,
 }
 
-/// One subject's.
+/// One target's.
 #[derive(Clone, PartialEq, Debug, Default)]
 struct Use {
     /// The first bin in which others use it; none: nobody else does.
@@ -51,26 +51,26 @@ struct Use {
 impl SharedUse {
     /// Adds accesses from one node, whose sum is known.
     #[inline]
-    pub fn add(&mut self, subject: SubjectId, by_others: bool, times: Times<'_>, sum: Tally) {
-        let at = subject.0 as usize;
-        if self.subjects.len() <= at {
-            self.subjects.resize(at + 1, Use::default());
+    pub fn add(&mut self, target: TargetId, by_others: bool, times: Times<'_>, sum: Tally) {
+        let at = target.0 as usize;
+        if self.targets.len() <= at {
+            self.targets.resize(at + 1, Use::default());
         }
-        self.subjects[at].add(by_others, times, sum);
+        self.targets[at].add(by_others, times, sum);
     }
 
     /// Both together.
     pub fn merge(mut self, mut other: Self) -> Self {
-        if self.subjects.len() < other.subjects.len() {
+        if self.targets.len() < other.targets.len() {
             std::mem::swap(&mut self, &mut other);
         }
-        self.subjects.iter_mut().zip(other.subjects).for_each(|(one, other)| one.merge(other));
+        self.targets.iter_mut().zip(other.targets).for_each(|(one, other)| one.merge(other));
         self
     }
 
-    /// The sum of each subject, in the order of [`SubjectId`]s, as far as any was added.
+    /// The sum of each target, in the order of [`TargetId`]s, as far as any was added.
     pub fn finish(self) -> Vec<Shared> {
-        self.subjects.into_iter().map(Use::finish).collect()
+        self.targets.into_iter().map(Use::finish).collect()
     }
 }
 
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::model::tally::Weight;
 
-    /// Accesses of the maker and of others, a subject, bins from one on, each with a count.
+    /// Accesses of the maker and of others, a target, bins from one on, each with a count.
     const FACTS: [(u32, bool, u32, &[u64]); 8] = [
         (0, false, 3, &[1, 2, 4]),
         (1, false, 0, &[5, 5, 5, 5]),
@@ -154,25 +154,25 @@ mod tests {
     ];
 
     fn added<'a>(facts: impl Iterator<Item = &'a (u32, bool, u32, &'a [u64])>) -> SharedUse {
-        facts.fold(SharedUse::default(), |mut shared, (subject, by_others, from, counts)| {
+        facts.fold(SharedUse::default(), |mut shared, (target, by_others, from, counts)| {
             let bins: Vec<Bin> = (*from..).take(counts.len()).map(Bin).collect();
             let counts: Vec<_> = counts.iter().map(|n| Weight::One.weighed(*n, n / 2, 0, 0)).collect();
             let times = Times::new(&bins, &counts);
-            shared.add(SubjectId(*subject), *by_others, times, times.sum());
+            shared.add(TargetId(*target), *by_others, times, times.sum());
             shared
         })
     }
 
     #[test]
     fn what_is_done_since_others_use_it_is_summed_in_any_order() {
-        // Others begin in bin 4 with subject 0, never with 1, in bin 2 with 2.
+        // Others begin in bin 4 with target 0, never with 1, in bin 2 with 2.
         let begins = [Some(4), None, Some(2)];
         let mut expected = [Shared::default(); 3];
-        for (subject, by_others, from, counts) in FACTS {
-            let sums = &mut expected[subject as usize];
+        for (target, by_others, from, counts) in FACTS {
+            let sums = &mut expected[target as usize];
             for (bin, n) in (from..).zip(counts) {
                 let tally = Tally { reads: *n, writes: n / 2, ..Tally::default() };
-                match begins[subject as usize].map(|begin| bin.cmp(&begin)) {
+                match begins[target as usize].map(|begin| bin.cmp(&begin)) {
                     _ if by_others => sums.others += tally,
                     Some(Ordering::Equal) => sums.opening += tally,
                     Some(Ordering::Greater) => sums.own += tally,

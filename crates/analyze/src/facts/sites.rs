@@ -3,7 +3,7 @@
 use crate::facts::code::NO_SITE;
 use crate::facts::divided::Division;
 use crate::facts::fold::{Context, Fold, FoldOf, Need};
-use crate::facts::margins::{Cell, Margins};
+use crate::facts::imported_totals::{Cell, ImportedTotals};
 use crate::facts::sorted::Times;
 use crate::facts::sorted_sums::{Entries, SortedSums, merged};
 use crate::model::tally::{Rows, Sums, Tally, merge};
@@ -12,14 +12,14 @@ use numalens_profile::tables::{ObjectAccess, SiteAccess};
 use numalens_profile::words::Class;
 use numalens_topology::NodeId;
 
-/// `site_accesses`, summed in two ways: what joins them no analysis asks for, and it would be as many sums as there are rows. An imported
-/// profile may have nothing finer either, and less ([`Margins`]).
+/// `site_accesses`, summed in two ways: what joins them no analysis asks for, and it would be as many sums as there are
+/// rows. An imported profile may have nothing finer either, and less ([`ImportedTotals`]).
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct SiteFacts {
     /// Few, and asked for by thread and by nodes.
     who: Sums<Who>,
     sites: Entries<(SiteId, Class)>,
-    pub margins: Option<Margins>,
+    pub imported: Option<ImportedTotals>,
     /// How many accesses that were looked at tell the instruction of counts that do not know it; 0: counts know it.
     pub divided_by: u64,
 }
@@ -39,27 +39,27 @@ pub struct AddingSites {
 impl SiteFacts {
     /// By thread and class; several rows may have the same.
     pub fn by_thread(&self) -> Rows<'_, (ThreadId, Class)> {
-        match &self.margins {
-            Some(margins) => Margins::rows(&margins.threads),
+        match &self.imported {
+            Some(imported) => ImportedTotals::rows(&imported.threads),
             None => Box::new(self.who.iter().map(|((thread, _, _, class), tally)| ((*thread, *class), *tally))),
         }
     }
 
     /// By site and class, in the order of sites unless the profile has but sums.
     pub fn by_site(&self) -> Rows<'_, (SiteId, Class)> {
-        match &self.margins {
-            Some(margins) => Margins::rows(&margins.sites),
+        match &self.imported {
+            Some(imported) => ImportedTotals::rows(&imported.sites),
             None => Box::new(self.sites.iter().copied()),
         }
     }
 
     /// By thread, its node, and the page's home; several rows may have the same.
     pub fn by_nodes(&self) -> Rows<'_, (ThreadId, Option<NodeId>, Option<NodeId>)> {
-        match &self.margins {
-            Some(margins) => {
+        match &self.imported {
+            Some(imported) => {
                 let tally = |n: u64| Tally { reads: n, ..Tally::default() };
                 let cell = move |cell: &Cell| ((cell.thread, cell.node, cell.home), tally(cell.accesses));
-                Box::new(margins.nodes.iter().map(cell))
+                Box::new(imported.nodes.iter().map(cell))
             }
             None => Box::new(self.who.iter().map(|((thread, node, home, _), tally)| ((*thread, *node, *home), *tally))),
         }
@@ -79,7 +79,7 @@ impl SiteFacts {
 
     /// Whether there are no accesses.
     pub fn is_empty(&self) -> bool {
-        self.who.is_empty() && self.margins.is_none()
+        self.who.is_empty() && self.imported.is_none()
     }
 }
 
@@ -115,7 +115,7 @@ impl Fold for AddingSites {
 
     fn finish(mut self) -> SiteFacts {
         self.end_run();
-        SiteFacts { who: self.who, sites: self.sites.finish(), margins: None, divided_by: 0 }
+        SiteFacts { who: self.who, sites: self.sites.finish(), imported: None, divided_by: 0 }
     }
 }
 

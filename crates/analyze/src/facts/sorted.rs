@@ -1,5 +1,6 @@
-//! Facts in the order of what they are about, for whoever asks for one part of a recording after the other: rows that differ in nothing but time stand
-//! together, so that a filter looks at each such group once, and at the time bins of those alone that it lets through.
+//! Facts in the order of what they are about, for whoever asks for one part of a recording after the other: rows that
+//! differ in nothing but time stand together, so that a filter looks at each such group once, and at the time bins of
+//! those alone that it lets through.
 
 use crate::model::tally::{Tally, Weighed, Weight};
 use numalens_profile::ids::Bin;
@@ -207,7 +208,8 @@ impl<T: Fact> Sorted<T> {
                     let times = self.times(ends[0]..ends[1]).within(span);
                     (!times.is_empty() && wanted(key)).then_some((key, times))
                 }));
-                // Counts are far apart. Asked for one behind the other they come at once; else each would be waited for when it is summed.
+                // Counts are far apart. Asked for one behind the other they come at once; else each would be waited for
+                // when it is summed.
                 hint::black_box(found.iter().fold(0, |all, (_, times)| all | times.ends()));
                 for (key, times) in &found {
                     step(&mut accumulator, key, *times);
@@ -254,7 +256,8 @@ keep! {
 }
 
 impl Kept {
-    /// Reads the tables that take no more than `most` bytes together, those first that most filters walk over. The answer has what they take.
+    /// Reads the tables that take no more than `most` bytes together, those first that most filters walk over. The
+    /// answer has what they take.
     ///
     /// # Errors
     /// The profile cannot be read.

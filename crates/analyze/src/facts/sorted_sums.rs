@@ -1,5 +1,6 @@
-//! Sums by key, sorted rather than hashed: a hash table of millions of keys costs a miss of cache and TLB for every fact. Facts come in order, for a
-//! while; what of them lies near stays near here, and what is in order already is not sorted again.
+//! Sums by key, sorted rather than hashed: a hash table of millions of keys costs a miss of cache and TLB for every
+//! fact. Facts come in order, for a while; what of them lies near stays near here, and what is in order already is not
+//! sorted again.
 
 use crate::model::tally::Tally;
 use std::cmp::Ordering;

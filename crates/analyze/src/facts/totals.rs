@@ -1,12 +1,12 @@
-//! What all memory is used for: the usage of every subject, and of the program as a whole.
+//! What all memory is used for: the usage of every target, and of the program as a whole.
 
 use crate::facts::cache_lines::LineFacts;
 use crate::facts::code::Code;
 use crate::facts::handed_on::Blocks;
 use crate::facts::objects::ObjectFacts;
-use crate::facts::page_use::{FlowKey, Flows};
+use crate::facts::page_use::{PageUse, PageUseKey};
+use crate::facts::placement_targets::PlacementTargets;
 use crate::facts::sites::SiteFacts;
-use crate::facts::subjects::Subjects;
 use crate::facts::usage::Usage;
 use crate::facts::waiting::Waiting;
 use crate::facts::working_sets::WorkingSets;
@@ -24,20 +24,20 @@ pub struct Basis<'a> {
     pub machine: &'a Machine,
     pub objects: &'a FxHashMap<ObjectId, Object>,
     pub code: &'a Code,
-    pub subjects: &'a Subjects,
+    pub targets: &'a PlacementTargets,
     pub sites: &'a SiteFacts,
     pub by_object: &'a ObjectFacts,
     pub lines: &'a LineFacts,
-    pub flows: &'a Flows,
+    pub page_use: &'a PageUse,
     /// Whether a thread had ended when another one began.
     pub ends_before: &'a dyn Fn(ThreadId, ThreadId) -> bool,
 }
 
-/// Accesses of the whole program, by subject. Those that wait are not among them.
+/// Accesses of the whole program, by target. Those that wait are not among them.
 #[derive(Default)]
 pub struct Totals {
-    /// In the order of [`SubjectId`](crate::facts::subjects::SubjectId)s.
-    pub subjects: Vec<Usage>,
+    /// In the order of [`TargetId`](crate::facts::placement_targets::TargetId)s.
+    pub targets: Vec<Usage>,
     pub traffic: Traffic,
     pub all: Tally,
     /// What of it private caches keep.
@@ -63,14 +63,14 @@ pub fn weigher<'a>(
 impl Totals {
     /// Sums all of them, each at its cost.
     pub fn new(of: &Basis<'_>, model: &CostModel<'_>) -> Totals {
-        let subjects = of.subjects.all.iter().map(|_| Usage::default()).collect();
+        let targets = of.targets.all.iter().map(|_| Usage::default()).collect();
         let mut totals =
-            Totals { subjects, waiting: Waiting::of(of.sites, of.code, of.lines, of.flows), ..Totals::default() };
+            Totals { targets, waiting: Waiting::of(of.sites, of.code, of.lines, of.page_use), ..Totals::default() };
         totals.blocks = Blocks::of(of.objects, of.by_object);
         let weighed = weigher(of.about, of.machine, *model);
         // Pages of one row stand together for a while, and the same threads use them: what they do is added first.
         let mut by_thread: FxHashMap<(ThreadId, Option<NodeId>, Option<NodeId>, bool), Tally> = FxHashMap::default();
-        for of_row in of.flows.sums.chunks_by(|a, b| a.run == b.run) {
+        for of_row in of.page_use.sums.chunks_by(|a, b| a.run == b.run) {
             let run = of_row[0].0.run;
             by_thread.clear();
             for (key, tally) in of_row {
@@ -79,12 +79,12 @@ impl Totals {
                 *by_thread.entry((key.thread, key.node, key.home, key.initial)).or_default() += rest;
             }
             let waiting = &totals.waiting;
-            let mut usage = run.map(|run| &mut totals.subjects[of.subjects.subject_of(run).0 as usize]);
-            let object = run.and_then(|run| of.subjects.object_of(run));
-            let toucher = run.and_then(|run| of.subjects.toucher_of(run).0);
+            let mut usage = run.map(|run| &mut totals.targets[of.targets.target_of(run).0 as usize]);
+            let object = run.and_then(|run| of.targets.object_of(run));
+            let toucher = run.and_then(|run| of.targets.toucher_of(run).0);
             if let Some(usage) = &mut usage {
-                let small_pages = run.map_or(1, |run| of.subjects.small_pages_of(run));
-                let rest = |(key, tally): &(FlowKey, Tally)| (*key, waiting.without(key, *tally));
+                let small_pages = run.map_or(1, |run| of.targets.small_pages_of(run));
+                let rest = |(key, tally): &(PageUseKey, Tally)| (*key, waiting.without(key, *tally));
                 of_row.iter().map(rest).for_each(|(key, tally)| usage.add_page(&key, &tally, small_pages));
             }
             for ((thread, node, home, initial), tally) in &by_thread {
@@ -100,10 +100,10 @@ impl Totals {
                 }
             }
         }
-        for (usage, shared) in totals.subjects.iter_mut().zip(&of.flows.shared) {
+        for (usage, shared) in totals.targets.iter_mut().zip(&of.page_use.shared) {
             usage.shared = *shared;
         }
-        totals.working_sets = WorkingSets::new(of.subjects, of.flows, &totals.subjects, &totals.waiting);
+        totals.working_sets = WorkingSets::new(of.targets, of.page_use, &totals.targets, &totals.waiting);
         totals
     }
 }

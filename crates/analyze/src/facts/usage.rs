@@ -1,6 +1,6 @@
-//! What every subject's memory is used for, by whom, and what it is to the program as a whole.
+//! What every target's memory is used for, by whom, and what it is to the program as a whole.
 
-use crate::facts::page_use::FlowKey;
+use crate::facts::page_use::PageUseKey;
 use crate::facts::shared_use::Shared;
 use crate::model::sharing::{self, Sharing, Use};
 use crate::model::tally::{self, Tally};
@@ -9,7 +9,7 @@ use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 
-/// One subject's accesses.
+/// One target's accesses.
 #[derive(Default)]
 pub struct Usage {
     /// All of them, and those of its initialisation.
@@ -48,9 +48,10 @@ impl Usage {
     }
 
     /// Adds who uses a page. `small_pages`: of 4 KiB, that the page has.
-    pub fn add_page(&mut self, key: &FlowKey, tally: &Tally, small_pages: u64) {
+    pub fn add_page(&mut self, key: &PageUseKey, tally: &Tally, small_pages: u64) {
         if let Some(node) = key.node.filter(|_| !key.initial) {
-            // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say which.
+            // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say
+            // which.
             let part = |page: u64| page | u64::from(key.process.0) << 52;
             let one = Use { part: part(key.page.0), user: u32::from(node.0), n: tally.basis() };
             self.pages.push(one);
@@ -104,8 +105,8 @@ impl Usage {
     /// Writes in percent of all accesses while nodes other than the initialiser's use it; it has so many bytes.
     ///
     /// What the initialiser writes in the bin in which they begin is its initialisation, unless it writes later too and
-    /// this is more than an initialisation takes, or far more. Where all that it ever writes is no more than one word for
-    /// every four bytes, all of it is: counts may be found, and have their time, a while after they were made.
+    /// this is more than an initialisation takes, or far more. Where all that it ever writes is no more than one word
+    /// for every four bytes, all of it is: counts may be found, and have their time, a while after they were made.
     pub fn written_while_shared(&self, bytes: u64) -> f64 {
         let Shared { mut others, before, opening, mut own } = self.shared;
         if tally::total([before.writes, opening.writes, own.writes]) <= bytes / 4 + bytes / 64 {

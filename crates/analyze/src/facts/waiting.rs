@@ -1,13 +1,13 @@
-//! Accesses that wait for other threads: of loops that end when somebody else writes, and of the runtimes' own barriers,
-//! locks and queues.
+//! Accesses that wait for other threads: of loops that end when somebody else writes, and of the runtimes' own
+//! barriers, locks and queues.
 //!
 //! A thread that waits reads one word over and over, from its own cache. Such accesses say nothing of where memory
-//! should lie, and there may be more of them than of all others. So they are set apart: figures of what to change are of
-//! the rest, and what was set apart is told beside them.
+//! should lie, and there may be more of them than of all others. So they are set apart: figures of what to change are
+//! of the rest, and what was set apart is told beside them.
 //!
 //! Which instructions wait is known by their names and, of loops, by their code ([`WaitingSite`]). How often they
-//! executed is counted; on which pages only single accesses tell, some of which are looked at. So a page's waits are the
-//! instruction's count, divided as those that were looked at:
+//! executed is counted; on which pages only single accesses tell, some of which are looked at. So a page's waits are
+//! the instruction's count, divided as those that were looked at:
 //!
 //! ```text
 //!   instruction   executed   looked at    page A   page B         page A: 900 of its 1,000 accesses wait,
@@ -15,15 +15,15 @@
 //!   spin: test    100        4            1        3              page A: 25 more, page B: 75
 //! ```
 //!
-//! Of an instruction that no single access was looked at of, the word may be alone on its page, as what is aligned is: then
-//! a page has as many accesses as the instruction, and few more.
+//! Of an instruction that no single access was looked at of, the word may be alone on its page, as what is aligned is:
+//! then a page has as many accesses as the instruction, and few more.
 //!
 //! [`WaitingSite`]: numalens_profile::tables::WaitingSite
 
 use crate::facts::cache_lines::{LINE_SHIFT, LineFacts};
 use crate::facts::code::Code;
 use crate::facts::page_sums::OfPage;
-use crate::facts::page_use::{FlowKey, Flows};
+use crate::facts::page_use::{PageUse, PageUseKey};
 use crate::facts::sites::SiteFacts;
 use crate::model::counts::Counts;
 use crate::model::report::Value;
@@ -48,8 +48,8 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Of accesses by site, the names of code, samples' lines and flows.
-    pub fn of(by_site: &SiteFacts, code: &Code, lines: &LineFacts, flows: &Flows) -> Waiting {
+    /// Of accesses by site, the names of code, samples' lines and page use.
+    pub fn of(by_site: &SiteFacts, code: &Code, lines: &LineFacts, page_use: &PageUse) -> Waiting {
         let mut sites: FxHashMap<SiteId, u64> = FxHashMap::default();
         let mut waiting = Waiting::default();
         for ((site, class), tally) in by_site.by_site() {
@@ -74,7 +74,7 @@ impl Waiting {
             return waiting;
         }
         let mut alone: Vec<Option<((Page, ProcessId), u64)>> = vec![None; not_seen.len()];
-        for users in flows.sums.pages() {
+        for users in page_use.sums.pages() {
             let page = users[0].0.page();
             let all = || tally::total(users.iter().map(|(_, tally)| tally.accesses()));
             if let Some(waits) = waiting.pages.get_mut(&page) {
@@ -105,7 +105,7 @@ impl Waiting {
     }
 
     /// What of a page's accesses does not wait.
-    pub fn without(&self, key: &FlowKey, tally: Tally) -> Tally {
+    pub fn without(&self, key: &PageUseKey, tally: Tally) -> Tally {
         match self.pages.get(&key.page()) {
             Some(waits) if !key.initial => {
                 let rest = |n: u64| (n as f64 * (1.0 - waits)) as u64;

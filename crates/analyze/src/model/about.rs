@@ -3,7 +3,7 @@
 use crate::model::metrics;
 use crate::model::report::{Field, Report, Shape, Shown, Value};
 use crate::model::tally::Weight;
-use numalens_profile::{CACHE, Meta};
+use numalens_profile::{CACHE, Engine, Meta, RecordedUnit};
 
 /// What the counts of a profile count.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -32,10 +32,10 @@ pub struct About {
 impl About {
     /// Reads the unit out of `meta`.
     pub fn new(meta: Meta) -> Self {
-        let unit = match meta.unit.as_str() {
-            "accesses" => Unit::Accesses,
-            "time at memory instructions" => Unit::Time { period_ns: meta.period },
-            _ => Unit::Estimated,
+        let unit = match meta.unit {
+            RecordedUnit::Accesses => Unit::Accesses,
+            RecordedUnit::TimeAtMemory => Unit::Time { period_ns: meta.period },
+            RecordedUnit::EstimatedAccesses | RecordedUnit::Unsaid | RecordedUnit::Other(_) => Unit::Estimated,
         };
         About { meta, unit, only_pids: Vec::new(), filtered: Vec::new(), place: None }
     }
@@ -110,7 +110,7 @@ impl About {
     pub fn limits(&self) -> Vec<String> {
         let meta = &self.meta;
         let mut limits = self.restrictions();
-        if !meta.complete && meta.engine == "exact" {
+        if !meta.complete && meta.engine == Engine::Exact {
             limits.push("its counters were read one after another while the program ran: sums of lines, pages and objects differ a little".to_string());
         }
         for (kind, n) in meta.losses.iter().filter(|(_, n)| **n > 0) {
@@ -131,13 +131,13 @@ impl About {
             meta.losses.iter().map(|(kind, n)| Field::named(kind.clone(), Value::Count(*n))).collect();
         let fields = vec![
             Field::new("command", "command", texts(&meta.command)),
-            Field::new("engine", "engine", text(&meta.engine)),
-            Field::new("unit", "unit", text(&meta.unit)),
+            Field::new("engine", "engine", text(meta.engine.word())),
+            Field::new("unit", "unit", text(meta.unit.word())),
             Field::new("unit_note", "unit note", text(&meta.unit_note)),
             Field::new("machine", "machine", text(&meta.machine_name)),
             Field::new("virtual", "virtual machine", Value::Flag(meta.machine_virtual)),
-            Field::new("placement", "thread placement", text(&meta.placement)),
-            Field::new("policy", "page policy", text(&meta.policy)),
+            Field::new("placement", "thread placement", text(&meta.placement.to_string())),
+            Field::new("policy", "page policy", text(&meta.policy.to_string())),
             Field::new(
                 "cache",
                 "cache",

@@ -1,4 +1,5 @@
-//! Things by number. A profile numbers most of them from 0 without a gap: then the number says the place, and nothing is hashed.
+//! Things by number. A profile numbers most of them from 0 without a gap: then the number says the place, and nothing
+//! is hashed.
 
 use rayon::prelude::*;
 

@@ -46,7 +46,8 @@ impl Counts {
         })
     }
 
-    /// Equal samples that tell as much as these: fewer where some stand for much more than others. All, where nothing is exact.
+    /// Equal samples that tell as much as these: fewer where some stand for much more than others. All, where nothing
+    /// is exact.
     fn effective(&self) -> u64 {
         let estimated = u128::from(self.estimated);
         if self.samples == 0 || self.estimated == self.accesses() || self.squares == 0 {
@@ -55,7 +56,8 @@ impl Counts {
         u64::try_from((estimated * estimated / self.squares).max(1)).unwrap_or(u64::MAX).min(self.samples)
     }
 
-    /// The share of `part` in these. Of what is exact nothing is uncertain; what is estimated is a share of what is estimated of all.
+    /// The share of `part` in these. Of what is exact nothing is uncertain; what is estimated is a share of what is
+    /// estimated of all.
     pub fn share_of(&self, part: &Counts) -> Value {
         let all = self.accesses();
         if all == 0 {
@@ -109,13 +111,14 @@ impl Counts {
         Value::Percent(percent, interval.map(scaled))
     }
 
-    /// Whether remote traffic decides which parts of this whole come first. Where next to nothing is remote, a stray sample must not outdo what the
-    /// program does all the time.
+    /// Whether remote traffic decides which parts of this whole come first. Where next to nothing is remote, a stray
+    /// sample must not outdo what the program does all the time.
     pub fn leads_by_remote(&self) -> bool {
         self.remote() * 20 >= self.accesses()
     }
 
-    /// The order in which tables show parts of this whole: most remote traffic first, where that leads, then most traffic.
+    /// The order in which tables show parts of this whole: most remote traffic first, where that leads, then most
+    /// traffic.
     pub fn order(&self) -> impl Fn(&Counts) -> Reverse<(u64, u64)> + use<> {
         let by_remote = self.leads_by_remote();
         move |part| Reverse((if by_remote { part.remote() } else { 0 }, part.accesses()))
@@ -204,12 +207,12 @@ pub fn values(part: &Counts, total: &Counts) -> Vec<Value> {
     values
 }
 
-/// Accesses are looked at by time: where code takes so many times as long for an access to one object as other code for one to another, that one is seen as
-/// much too often, which nothing tells.
+/// Accesses are looked at by time: where code takes so many times as long for an access to one object as other code for
+/// one to another, that one is seen as much too often, which nothing tells.
 const SPEEDS: f64 = 16.0;
 
-/// [`values`] of an object that has shared pages with others, as far as `bound` says: any of what was divided may be its own, with the probability that samples
-/// give, and any of what was not told apart.
+/// [`values`] of an object that has shared pages with others, as far as `bound` says: any of what was divided may be
+/// its own, with the probability that samples give, and any of what was not told apart.
 pub fn bounded(part: &Counts, bound: &Bound, total: &Counts) -> Vec<Value> {
     let (divided, estimated) = (bound.divided.max(part.estimated) as f64, part.estimated as f64);
     // Samples that would tell as much if each stood for as many accesses.

@@ -1,4 +1,4 @@
-//! Which objects are one row of a report, and one subject of advice.
+//! Which objects are one row of a report, and one target of advice.
 
 use numalens_profile::ids::{ObjectId, SiteId, StackId};
 use numalens_profile::tables::Object;

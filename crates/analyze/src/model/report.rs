@@ -1,10 +1,11 @@
 //! What an analysis returns: a closed set of shapes, so that every view can show every analysis.
 //!
-//! Keys are the names of the JSON output. A dotted key nests (`classes.local`); a [`Value::Location`] under an empty key
-//! puts its fields beside the others. Views decide how a value looks, never what it is.
+//! Keys are the names of the JSON output. A dotted key nests (`classes.local`); a [`Value::Location`] under an empty
+//! key puts its fields beside the others. Views decide how a value looks, never what it is.
 
 use crate::model::intervals::Interval;
 use crate::model::metrics::{ACCESSES, Metric};
+use crate::model::patterns::{Pattern, Remedy};
 use numalens_topology::NodeId;
 use std::borrow::Cow;
 
@@ -118,15 +119,16 @@ impl Matrix {
 /// Something to change: advice, the most gainful first.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Finding {
-    pub pattern: &'static Word,
-    pub remedy: &'static Word,
+    pub pattern: Pattern,
+    pub remedy: Remedy,
     /// Where to change it.
     pub place: Option<Location>,
     /// Whose memory it is about; empty where it is about no one object.
     pub object: Vec<Field>,
     /// What was seen.
     pub evidence: Vec<Field>,
-    /// Where several subjects have one cause: all of them, the one with the most accesses first. `place` and `object` are its.
+    /// Where several targets have one cause: all of them, the one with the most accesses first. `place` and `object`
+    /// are its.
     pub members: Vec<Member>,
     /// Predicted, in percent of the memory time: the estimate and the ends of its interval.
     pub gain: (f64, Interval),
@@ -136,22 +138,13 @@ pub struct Finding {
     pub without_code: String,
 }
 
-/// One of the subjects of a finding.
+/// One of the targets of a finding.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Member {
     pub place: Option<Location>,
     pub object: Vec<Field>,
     /// Its part of all accesses, and how much of that is remote.
     pub evidence: Vec<Field>,
-}
-
-/// A word of a closed set, for programs and for people.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Word {
-    pub name: &'static str,
-    pub title: &'static str,
-    /// One sentence.
-    pub help: &'static str,
 }
 
 /// Values over time, one per bin.

@@ -1,14 +1,15 @@
 //! How far nodes share the parts of something, estimated without bias from few accesses a part.
 //!
 //! The share of a page's main user (page exclusivity) is useless when a page has two samples: their maximum is at least
-//! one half whoever uses the page. But the chance that *two accesses drawn from one page* come from the same node can be
-//! estimated from any page with two accesses or more, without bias: with `n_i` accesses by node i of n,
+//! one half whoever uses the page. But the chance that *two accesses drawn from one page* come from the same node can
+//! be estimated from any page with two accesses or more, without bias: with `n_i` accesses by node i of n,
 //!
 //! ```text
 //!   same = sum n_i (n_i - 1) / (n (n - 1)),   expected: sum p_i^2
 //! ```
 //!
-//! 1 when each page belongs to one node, 1 / N when N nodes use all of them alike. Pages weigh as much as they have accesses.
+//! 1 when each page belongs to one node, 1 / N when N nodes use all of them alike. Pages weigh as much as they have
+//! accesses.
 
 /// One part's accesses by one user.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

@@ -4,8 +4,8 @@ use rustc_hash::FxHashMap;
 use std::hash::Hash;
 use std::ops::AddAssign;
 
-/// No program makes as many accesses, but a forged profile may say so. Sums stop here instead of going round, and there is room to
-/// add two of them or to multiply one by a small number.
+/// No program makes as many accesses, but a forged profile may say so. Sums stop here instead of going round, and there
+/// is room to add two of them or to multiply one by a small number.
 pub const MOST: u64 = 1 << 56;
 
 /// The sum of two counts.
@@ -23,7 +23,8 @@ pub fn total(counts: impl IntoIterator<Item = u64>) -> u64 {
     counts.into_iter().fold(0, sum)
 }
 
-/// Reads, writes and the samples behind them. Packed, for there are millions: the widest field would have all of them stand 16 bytes apart.
+/// Reads, writes and the samples behind them. Packed, for there are millions: the widest field would have all of them
+/// stand 16 bytes apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(C, packed(8))]
 pub struct Tally {

@@ -1,6 +1,6 @@
 //! Section `matrix`: accesses by the thread's node and the page's home.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::model::metrics;
 use crate::model::report::{Matrix, Report, Shape};
 use crate::model::tally::Tally;
@@ -10,10 +10,10 @@ use std::collections::BTreeMap;
 /// Accesses by thread's node (none: unpinned) and page's home (none: unplaced).
 pub struct Cells(BTreeMap<(Option<NodeId>, Option<NodeId>), Tally>);
 
-/// Sums the accesses of a study by nodes.
-pub fn cells(study: &Study) -> Cells {
+/// Sums the accesses of a dataset by nodes.
+pub fn cells(dataset: &Dataset) -> Cells {
     let mut cells: BTreeMap<_, Tally> = BTreeMap::new();
-    for ((_, node, home), tally) in study.sites.by_nodes() {
+    for ((_, node, home), tally) in dataset.facts.sites.by_nodes() {
         *cells.entry((node, home)).or_default() += tally;
     }
     Cells(cells)
@@ -58,12 +58,14 @@ impl Cells {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let cells = cells(study);
-    let matrix = fill(study.nodes(), &metrics::ACCESSES, "unplaced", |from, to| cells.at(from, to).accesses());
-    let title =
-        format!("access matrix: {} by threads on a node (rows) to pages on a node (columns)", study.about.count_noun());
-    vec![Report::new("matrix", "matrix.access", title, Shape::Matrix(matrix)).doubting(study.access_doubts())]
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let cells = cells(dataset);
+    let matrix = fill(dataset.nodes(), &metrics::ACCESSES, "unplaced", |from, to| cells.at(from, to).accesses());
+    let title = format!(
+        "access matrix: {} by threads on a node (rows) to pages on a node (columns)",
+        dataset.about.count_noun()
+    );
+    vec![Report::new("matrix", "matrix.access", title, Shape::Matrix(matrix)).doubting(dataset.access_doubts())]
 }
 
 /// A matrix of these nodes from a function of (thread's node, page's home).

@@ -1,9 +1,9 @@
 //! Section `address-space`: what lies where, and who uses it: runs of neighbouring pages of one home and one object.
 //!
-//! Of a page that moved or was mapped anew the last period counts. What a process uses of the memory of the one that forked it is there as well: the
-//! pages that it has accessed.
+//! Of a page that moved or was mapped anew the last period counts. What a process uses of the memory of the one that
+//! forked it is there as well: the pages that it has accessed.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::page_sums::OfPage;
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
@@ -35,9 +35,9 @@ struct Run {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let mut runs = runs(study);
-    use_of(study, &mut runs);
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let mut runs = runs(dataset);
+    use_of(dataset, &mut runs);
     let accesses = |run: &Run| run.users.values().sum::<u64>();
     let omitted = runs.len().saturating_sub(MOST);
     if omitted > 0 {
@@ -49,7 +49,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         Column::new("pid", "pid"),
         Column::new("address", "address"),
         Column::metric(&metrics::BYTES),
-        Column { title: study.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
+        Column { title: dataset.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
         Column::new("home", "home"),
         Column::new("main_user", "main user"),
         Column::metric(&metrics::EXCLUSIVITY),
@@ -62,9 +62,9 @@ pub fn run(study: &Study) -> Vec<Report> {
     let row = |run: &Run| {
         let all: u64 = run.users.values().sum();
         let most = run.users.iter().rev().max_by_key(|(_, n)| **n).filter(|(_, n)| **n > 0);
-        let object = run.place.object.and_then(|id| study.objects.get(&id));
+        let object = run.place.object.and_then(|id| dataset.memory.objects.get(&id));
         vec![
-            Value::maybe(study.pid(run.process), |pid| Value::Id(u64::from(pid))),
+            Value::maybe(dataset.program.pid(run.process), |pid| Value::Id(u64::from(pid))),
             Value::Address(Page(run.pages.start).address()),
             Value::Bytes((run.pages.end - run.pages.start).saturating_mul(4096)),
             Value::Count(all),
@@ -79,14 +79,14 @@ pub fn run(study: &Study) -> Vec<Report> {
         ]
     };
     let table = Table { columns, rows: runs.iter().map(row).collect(), omitted };
-    let doubts = if study.pages.is_empty() { vec![study.about.none("pages")] } else { Vec::new() };
+    let doubts = if dataset.memory.pages.is_empty() { vec![dataset.about.none("pages")] } else { Vec::new() };
     vec![Report::new("address-space", "address_space", "address space", Shape::Table(table)).doubting(doubts)]
 }
 
 /// The runs of every process, by address.
-fn runs(study: &Study) -> Vec<Run> {
+fn runs(dataset: &Dataset) -> Vec<Run> {
     let mut processes: BTreeMap<ProcessId, Vec<&PlacedPages>> = BTreeMap::new();
-    for row in study.pages.iter().filter(|row| row.count > 0) {
+    for row in dataset.memory.pages.iter().filter(|row| row.count > 0) {
         processes.entry(row.process).or_default().push(row);
     }
     let mut maps: BTreeMap<ProcessId, RangeMap<u64, Place>> = BTreeMap::new();
@@ -103,8 +103,8 @@ fn runs(study: &Study) -> Vec<Run> {
             }
         }
     }
-    let homes = Homes::new(study);
-    let used = study.by_page.sums.pages().map(|users| users[0].0.page());
+    let homes = Homes::new(dataset);
+    let used = dataset.facts.by_page.sums.pages().map(|users| users[0].0.page());
     for (page, process) in used.filter(|&(_, process)| homes.has_parent(process)) {
         let map = maps.entry(process).or_default();
         if let Some(row) = homes.of(process, page).filter(|_| !map.contains_key(&page.0))
@@ -123,14 +123,14 @@ fn runs(study: &Study) -> Vec<Run> {
 }
 
 /// Adds the accesses to their runs.
-fn use_of(study: &Study, runs: &mut [Run]) {
+fn use_of(dataset: &Dataset, runs: &mut [Run]) {
     let mut first: FxHashMap<ProcessId, (usize, usize)> = FxHashMap::default();
     for (index, run) in runs.iter().enumerate() {
         first.entry(run.process).or_insert((index, index)).1 = index + 1;
     }
     // Pages are in order for a while, and many are of one run.
     let mut last = 0;
-    for users in study.by_page.sums.pages() {
+    for users in dataset.facts.by_page.sums.pages() {
         let (page, process) = users[0].0.page();
         let is_in = |run: &Run| run.process == process && run.pages.contains(&page.0);
         if !runs.get(last).is_some_and(is_in) {

@@ -2,11 +2,11 @@
 //!
 //! An allocation is split by the pages that it covers. The home of a page is where its first touch put it: the first
 //! placement that was in force, or came, after the allocation and before the object died; pages without one are
-//! untouched. A row stands for `weight` bytes of its site, so shares of its own bytes are scaled to that. A call belongs
-//! to the home of most of its bytes. What is only reserved (`weight` 0) is what was touched of it.
+//! untouched. A row stands for `weight` bytes of its site, so shares of its own bytes are scaled to that. A call
+//! belongs to the home of most of its bytes. What is only reserved (`weight` 0) is what was touched of it.
 
-use crate::dataset::study::Study;
-use crate::facts::margins::Margins;
+use crate::dataset::Dataset;
+use crate::facts::imported_totals::ImportedTotals;
 use crate::model::metrics;
 use crate::model::report::{Report, Shape};
 use crate::sections::access_matrix::fill;
@@ -22,17 +22,17 @@ use std::ops::Range;
 type Homes = BTreeMap<Option<NodeId>, u64>;
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    if let Some(margins) = &study.sites.margins {
-        return imported(study, margins);
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    if let Some(imported) = &dataset.facts.sites.imported {
+        return of_imported(dataset, imported);
     }
-    let placements = placements(study);
+    let placements = placements(dataset);
     let none = Placements::default();
     let mut bytes: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
     let mut calls: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
-    for allocation in study.allocations.iter().filter(|a| is_made(a)) {
-        let from = study.pinning.at(allocation.thread, allocation.time_ns);
-        let mut homes = homes(study, allocation, placements.get(&allocation.process).unwrap_or(&none));
+    for allocation in dataset.facts.allocations.iter().filter(|a| is_made(a)) {
+        let from = dataset.program.pinning.at(allocation.thread, allocation.time_ns);
+        let mut homes = homes(dataset, allocation, placements.get(&allocation.process).unwrap_or(&none));
         let mut scale = allocation.weight as f64 / allocation.bytes as f64;
         if is_reserved(allocation) {
             homes.remove(&None);
@@ -45,12 +45,12 @@ pub fn run(study: &Study) -> Vec<Report> {
             *calls.entry((from, *home)).or_default() += scale;
         }
     }
-    let nodes = study.nodes();
+    let nodes = dataset.nodes();
     let at = |cells: &BTreeMap<_, f64>, from, to| cells.get(&(from, to)).map_or(0, |n: &f64| n.round() as u64);
     let mut doubts = Vec::new();
-    if study.allocations.is_empty() {
-        doubts.push(study.about.none("allocations"));
-    } else if study.allocations.iter().any(|a| a.weight != a.bytes && !is_reserved(a)) {
+    if dataset.facts.allocations.is_empty() {
+        doubts.push(dataset.about.none("allocations"));
+    } else if dataset.facts.allocations.iter().any(|a| a.weight != a.bytes && !is_reserved(a)) {
         doubts.push("estimated: small allocations were sampled".to_string());
     }
     let by_bytes = fill(nodes.clone(), &metrics::ALLOCATED, "untouched", |from, to| at(&bytes, from, to));
@@ -75,21 +75,21 @@ fn is_reserved(allocation: &Allocation) -> bool {
     allocation.weight == 0 && is_made(allocation)
 }
 
-fn placements(study: &Study) -> FxHashMap<ProcessId, Placements<'_>> {
+fn placements(dataset: &Dataset) -> FxHashMap<ProcessId, Placements<'_>> {
     let mut rows: FxHashMap<ProcessId, Vec<&PlacedPages>> = FxHashMap::default();
-    for row in &study.pages {
+    for row in &dataset.memory.pages {
         rows.entry(row.process).or_default().push(row);
     }
     rows.into_iter().map(|(process, rows)| (process, Placements::new(rows))).collect()
 }
 
 /// How many bytes allocations stand for: of those that only reserve addresses, those that were touched.
-pub fn committed(study: &Study) -> impl Fn(&Allocation) -> u64 {
-    let reserved: Vec<&Allocation> = study.allocations.iter().filter(|a| is_reserved(a)).collect();
-    let placements = if reserved.is_empty() { FxHashMap::default() } else { placements(study) };
+pub fn committed(dataset: &Dataset) -> impl Fn(&Allocation) -> u64 {
+    let reserved: Vec<&Allocation> = dataset.facts.allocations.iter().filter(|a| is_reserved(a)).collect();
+    let placements = if reserved.is_empty() { FxHashMap::default() } else { placements(dataset) };
     let key = |allocation: &Allocation| (allocation.process, allocation.address, allocation.time_ns);
     let touched = |allocation: &&Allocation| {
-        let homes = placements.get(&allocation.process).map(|of| homes(study, allocation, of)).unwrap_or_default();
+        let homes = placements.get(&allocation.process).map(|of| homes(dataset, allocation, of)).unwrap_or_default();
         let bytes = homes.iter().filter(|(home, _)| home.is_some()).map(|(_, bytes)| bytes).sum::<u64>();
         (key(allocation), bytes)
     };
@@ -101,24 +101,25 @@ pub fn committed(study: &Study) -> impl Fn(&Allocation) -> u64 {
 }
 
 /// What another tool has counted.
-fn imported(study: &Study, margins: &Margins) -> Vec<Report> {
+fn of_imported(dataset: &Dataset, imported: &ImportedTotals) -> Vec<Report> {
     let mut cells: BTreeMap<(Option<NodeId>, Option<NodeId>), u64> = BTreeMap::new();
-    margins.nodes.iter().for_each(|cell| *cells.entry((cell.node, cell.home)).or_default() += cell.allocated);
+    imported.nodes.iter().for_each(|cell| *cells.entry((cell.node, cell.home)).or_default() += cell.allocated);
     let doubt = match cells.values().any(|n| *n > 0) {
         true => {
             "imported: some versions of the tool count bytes, others calls, and the file does not say which".to_string()
         }
-        false => study.about.none("allocations"),
+        false => dataset.about.none("allocations"),
     };
     let at = |from, to| cells.get(&(from, to)).copied().unwrap_or(0);
-    let matrix = fill(study.nodes(), &metrics::ALLOCATED, "untouched", at);
+    let matrix = fill(dataset.nodes(), &metrics::ALLOCATED, "untouched", at);
     vec![Report::new("allocation-matrix", "matrix.allocation", TITLE, Shape::Matrix(matrix)).doubting(vec![doubt])]
 }
 
 const TITLE: &str = "allocation matrix: bytes allocated by threads on a node (rows) that lie on a node (columns)";
 
-/// The rows of a process's pages, by where they begin, then by time. A place that is mapped and unmapped all the time has many rows for each of its pages, and as
-/// many allocations: of these rows no more are looked at than can have a part in an allocation.
+/// The rows of a process's pages, by where they begin, then by time. A place that is mapped and unmapped all the time
+/// has many rows for each of its pages, and as many allocations: of these rows no more are looked at than can have a
+/// part in an allocation.
 #[derive(Default)]
 struct Placements<'a> {
     rows: Vec<Placed<'a>>,
@@ -160,7 +161,8 @@ impl<'a> Placements<'a> {
         Placements { rows: placed, first, longest }
     }
 
-    /// Gives, for each page at which rows begin that may reach into a range of pages, those that have not all ended before `born`.
+    /// Gives, for each page at which rows begin that may reach into a range of pages, those that have not all ended
+    /// before `born`.
     fn pages(&self, range: Range<u64>, born: Bin) -> impl Iterator<Item = Range<usize>> + '_ {
         let begin = self.first.partition_point(|(page, _)| page.0.saturating_add(self.longest) <= range.start);
         let until = move |at: usize| self.first.get(at + 1).map_or(self.rows.len(), |(_, next)| *next);
@@ -174,12 +176,12 @@ impl<'a> Placements<'a> {
 }
 
 /// Where the bytes of an allocation came to lie.
-fn homes(study: &Study, allocation: &Allocation, placements: &Placements<'_>) -> Homes {
+fn homes(dataset: &Dataset, allocation: &Allocation, placements: &Placements<'_>) -> Homes {
     let (start, end) = (allocation.address, allocation.address.saturating_add(allocation.bytes));
-    let bin_ns = study.about.meta.bin_ns.max(1);
+    let bin_ns = dataset.about.meta.bin_ns.max(1);
     let bin_of = |time: u64| Bin(u32::try_from(time / bin_ns).unwrap_or(u32::MAX));
     let born = bin_of(allocation.time_ns);
-    let died = allocation.object.and_then(|id| study.objects.get(&id)?.death_ns).map(bin_of);
+    let died = allocation.object.and_then(|id| dataset.memory.objects.get(&id)?.death_ns).map(bin_of);
     // The piece of a run that is in force during the object's life. Where runs follow each other the earliest wins.
     let mut pieces: Vec<(u64, u64, Bin, Option<NodeId>)> = Vec::new();
     for of_page in placements.pages(start >> 12..end.div_ceil(4096), born) {

@@ -1,11 +1,11 @@
 //! Section `call-tree`: accesses, first touches and allocations by who called whom.
 //!
-//! A node is a function called from the functions above it; its figures include everything below. Samples of accesses carry
-//! call stacks. Exact counts do not: their accesses stand under the function that made them, inlined functions below it,
-//! while first touches and allocations have their callers with every engine.
+//! A node is a function called from the functions above it; its figures include everything below. Samples of accesses
+//! carry call stacks. Exact counts do not: their accesses stand under the function that made them, inlined functions
+//! below it, while first touches and allocations have their callers with every engine.
 
+use crate::dataset::Dataset;
 use crate::dataset::caveats::name_doubts;
-use crate::dataset::study::Study;
 use crate::facts::code::Called;
 use crate::facts::placed;
 use crate::model::counts::{self, Counts};
@@ -96,20 +96,22 @@ impl Tree {
     }
 }
 
-/// Whether it is known who called the instructions that access memory. Exact recordings have samples of a part of their accesses only.
-pub fn has_callers(study: &Study) -> bool {
-    study.about.sampled() && !study.stacks.0.is_empty()
+/// Whether it is known who called the instructions that access memory. Exact recordings have samples of a part of their
+/// accesses only.
+pub fn has_callers(dataset: &Dataset) -> bool {
+    dataset.about.sampled() && !dataset.facts.stacks.0.is_empty()
 }
 
-/// Accesses by call stack, where that is known, and by site; in the order of ids, so that equal profiles give equal trees.
-pub fn accesses(study: &Study) -> Vec<((Option<StackId>, SiteId), Counts)> {
+/// Accesses by call stack, where that is known, and by site; in the order of ids, so that equal profiles give equal
+/// trees.
+pub fn accesses(dataset: &Dataset) -> Vec<((Option<StackId>, SiteId), Counts)> {
     let mut accesses: FxHashMap<(Option<StackId>, SiteId), Counts> = FxHashMap::default();
-    if has_callers(study) {
-        for ((stack, site, class), tally) in &study.stacks.0 {
+    if has_callers(dataset) {
+        for ((stack, site, class), tally) in &dataset.facts.stacks.0 {
             accesses.entry((*stack, *site)).or_default().add(*class, *tally);
         }
     } else {
-        for ((site, class), tally) in study.sites.by_site() {
+        for ((site, class), tally) in dataset.facts.sites.by_site() {
             accesses.entry((None, site)).or_default().add(class, tally);
         }
     }
@@ -119,39 +121,40 @@ pub fn accesses(study: &Study) -> Vec<((Option<StackId>, SiteId), Counts)> {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
+pub fn run(dataset: &Dataset) -> Vec<Report> {
     let mut tree = Tree::default();
-    let mut doubts = name_doubts(study);
+    let mut doubts = name_doubts(dataset);
     let mut total = Counts::default();
-    let accesses = accesses(study);
-    if !has_callers(study) && !accesses.is_empty() {
+    let accesses = accesses(dataset);
+    if !has_callers(dataset) && !accesses.is_empty() {
         doubts.push(
             "accesses were recorded without their callers: they stand under the function that made them".to_string(),
         );
     }
     for ((stack, site), counts) in accesses {
         total += counts;
-        let path = tree.path(study.code.chain(stack, Some(site)));
+        let path = tree.path(dataset.code.chain(stack, Some(site)));
         tree.add(&path, |node| node.counts += counts);
         if let Some(leaf) = path.last() {
             tree.nodes[*leaf as usize].own += counts.accesses();
         }
     }
-    for row in study.placed.iter().filter(|row| row.stack.is_some() || row.site.is_some()) {
-        let path = tree.path(study.code.chain(row.stack, row.site));
+    for row in dataset.memory.placed.iter().filter(|row| row.stack.is_some() || row.site.is_some()) {
+        let path = tree.path(dataset.code.chain(row.stack, row.site));
         tree.add(&path, |node| node.placed += placed::bytes(row));
     }
-    let mut objects: Vec<_> = study.objects.values().filter(|object| object.kind == ObjectKind::Heap).collect();
+    let mut objects: Vec<_> =
+        dataset.memory.objects.values().filter(|object| object.kind == ObjectKind::Heap).collect();
     objects.sort_by_key(|object| object.object);
     for object in objects.into_iter().filter(|object| object.stack.is_some() || object.site.is_some()) {
-        let path = tree.path(study.code.chain(object.stack, object.site));
+        let path = tree.path(dataset.code.chain(object.stack, object.site));
         tree.add(&path, |node| node.allocated += object.size);
     }
-    let table = table(study, &mut tree, &total);
+    let table = table(dataset, &mut tree, &total);
     vec![Report::new("call-tree", "call_tree", "call tree", Shape::Table(table)).doubting(doubts)]
 }
 
-fn table(study: &Study, tree: &mut Tree, total: &Counts) -> Table {
+fn table(dataset: &Dataset, tree: &mut Tree, total: &Counts) -> Table {
     let order = tree.order();
     // Whoever stays has a parent that stays, as figures include everything below.
     let weight = |node: &Node| (node.counts.accesses(), node.placed.max(node.allocated));
@@ -184,7 +187,7 @@ fn table(study: &Study, tree: &mut Tree, total: &Counts) -> Table {
         ]);
         rows.push(row);
     }
-    let mut columns = counts::columns(study.about.count_noun());
+    let mut columns = counts::columns(dataset.about.count_noun());
     columns.extend([
         Column::new("own", "of itself"),
         Column::new("placed", "placed"),

@@ -1,6 +1,6 @@
 //! Section `code-matrix`: instructions by the thread's node and the home of their code page.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::model::metrics;
 use crate::model::report::{Report, Shape};
 use crate::sections::access_matrix::fill;
@@ -8,17 +8,17 @@ use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
+pub fn run(dataset: &Dataset) -> Vec<Report> {
     let mut cells: BTreeMap<(Option<NodeId>, Option<NodeId>), u64> = BTreeMap::new();
-    for (key, instructions) in &study.fetches.instructions {
+    for (key, instructions) in &dataset.facts.fetches.instructions {
         *cells.entry((key.node, key.home)).or_default() += instructions;
     }
-    let matrix = fill(study.nodes(), &metrics::INSTRUCTIONS, "unplaced", |from, to| {
+    let matrix = fill(dataset.nodes(), &metrics::INSTRUCTIONS, "unplaced", |from, to| {
         cells.get(&(from, to)).copied().unwrap_or(0)
     });
-    let noun = if study.about.sampled() { "samples of code" } else { "instructions" };
+    let noun = if dataset.about.sampled() { "samples of code" } else { "instructions" };
     let title =
         format!("code fetch matrix: {noun} executed by threads on a node (rows) from code pages on a node (columns)");
-    let doubts = if cells.is_empty() { vec![study.about.none("code fetches")] } else { Vec::new() };
+    let doubts = if cells.is_empty() { vec![dataset.about.none("code fetches")] } else { Vec::new() };
     vec![Report::new("code-matrix", "matrix.code", title, Shape::Matrix(matrix)).doubting(doubts)]
 }

@@ -1,9 +1,9 @@
 //! Section `code-placement`: where the code of each module lies, and who executes it.
 //!
-//! Pages of code are those that were seen to be fetched from; what a module has beyond them is cold. Most fetches hit a cache wherever the page lies, so a
-//! module whose hot pages fit in a first-level cache costs nothing on any node.
+//! Pages of code are those that were seen to be fetched from; what a module has beyond them is cold. Most fetches hit a
+//! cache wherever the page lies, so a module whose hot pages fit in a first-level cache costs nothing on any node.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::model::counts::percent;
 use crate::model::metrics;
 use crate::model::report::{Column, PerNode, Report, Shape, Shown, Table, Value};
@@ -25,9 +25,9 @@ struct Code {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
+pub fn run(dataset: &Dataset) -> Vec<Report> {
     let mut modules: FxHashMap<Option<ModuleId>, Code> = FxHashMap::default();
-    for (key, n) in &study.fetches.instructions {
+    for (key, n) in &dataset.facts.fetches.instructions {
         let code = modules.entry(key.module).or_default();
         code.instructions += n;
         *code.users.entry(key.node).or_default() += n;
@@ -37,17 +37,17 @@ pub fn run(study: &Study) -> Vec<Report> {
             _ => {}
         }
     }
-    for (module, page, home) in study.fetches.pages.keys() {
+    for (module, page, home) in dataset.facts.fetches.pages.keys() {
         let code = modules.entry(*module).or_default();
         *code.homes.entry(*home).or_default() += 1;
         code.pages.insert(*page);
     }
-    let mapped = mapped(study);
+    let mapped = mapped(dataset);
     let all: u64 = modules.values().map(|code| code.instructions).sum();
-    let samples = |n: u64| if study.about.sampled() { n } else { 0 };
+    let samples = |n: u64| if dataset.about.sampled() { n } else { 0 };
     let mut sorted: Vec<(Option<&str>, Option<ModuleId>, Code)> = modules
         .into_iter()
-        .map(|(module, code)| (module.and_then(|module| study.code.module_path(module)), module, code))
+        .map(|(module, code)| (module.and_then(|module| dataset.code.module_path(module)), module, code))
         .collect();
     sorted.sort_by_key(|(path, module, code)| (Reverse(code.instructions), *path, *module));
     let rows = sorted.into_iter().map(|(path, module, code)| {
@@ -62,7 +62,7 @@ pub fn run(study: &Study) -> Vec<Report> {
             Value::maybe(path, |path| Value::Text(path.to_string())),
             Value::maybe(text, Value::Bytes),
             Value::Count(code.pages.len() as u64),
-            Value::Count(study.fetches.hot_pages(module) as u64),
+            Value::Count(dataset.facts.fetches.hot_pages(module) as u64),
             Value::homes(&metrics::PAGES, code.homes),
             Value::PerNode(PerNode {
                 metric: &metrics::INSTRUCTIONS,
@@ -73,7 +73,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     });
     let columns = vec![
         Column {
-            title: if study.about.sampled() { "samples" } else { "instructions" },
+            title: if dataset.about.sampled() { "samples" } else { "instructions" },
             ..Column::metric(&metrics::INSTRUCTIONS)
         },
         Column::metric(&metrics::SHARE),
@@ -89,16 +89,16 @@ pub fn run(study: &Study) -> Vec<Report> {
     ];
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
     let doubts = match all {
-        0 => vec![study.about.none("code fetches")],
+        0 => vec![dataset.about.none("code fetches")],
         _ => Vec::new(),
     };
     vec![Report::new("code-placement", "code_placement", "code by module", Shape::Table(table)).doubting(doubts)]
 }
 
 /// Bytes of code that are mapped of each file, in the process that maps most.
-fn mapped(study: &Study) -> FxHashMap<&str, u64> {
+fn mapped(dataset: &Dataset) -> FxHashMap<&str, u64> {
     let mut sizes: FxHashMap<&str, u64> = FxHashMap::default();
-    for object in study.objects.values().filter(|object| object.kind == ObjectKind::Code) {
+    for object in dataset.memory.objects.values().filter(|object| object.kind == ObjectKind::Code) {
         let size = sizes.entry(object.name.as_str()).or_default();
         *size = (*size).max(object.size);
     }

@@ -1,12 +1,13 @@
 //! Section `communication`: which threads use the same memory, and how structured that is.
 //!
-//! Of recordings that counted by cache line, two threads communicate whenever one of them accesses a line that the other had accessed last. Else
-//! who accessed a page last is not recorded, so a pair of threads communicates through a page as much as the one that uses it less. Unlike a count
-//! of transitions this cannot tell memory that goes to and fro from memory handed over once.
+//! Of recordings that counted by cache line, two threads communicate whenever one of them accesses a line that the
+//! other had accessed last. Else who accessed a page last is not recorded, so a pair of threads communicates through a
+//! page as much as the one that uses it less. Unlike a count of transitions this cannot tell memory that goes to and
+//! fro from memory handed over once.
 
+use crate::dataset::Dataset;
 use crate::dataset::clusters::{self, Communication};
-use crate::dataset::study::Study;
-use crate::facts::seats::Seats;
+use crate::facts::node_occupancy::NodeOccupancy;
 use crate::model::counts::percent;
 use crate::model::metrics::{self, Metric};
 use crate::model::node::node;
@@ -19,20 +20,20 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let seats = Seats::of(&study.sites, &study.pinning);
-    let (rule, found) = match study.line_pairs.is_empty() {
-        true => (&PAGES, clusters::communication(study)),
-        false => (&LINES, by_lines(study, &seats)),
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let occupancy = NodeOccupancy::of(&dataset.facts.sites, &dataset.program.pinning);
+    let (rule, found) = match dataset.facts.lines.pairs.is_empty() {
+        true => (&PAGES, clusters::communication(dataset)),
+        false => (&LINES, by_lines(dataset, &occupancy)),
     };
     let pairs: Vec<((ThreadId, ThreadId), u64)> =
         found.pairs.iter().map(|(pair, n)| (*pair, n.round() as u64)).filter(|(_, n)| *n > 0).collect();
     let all = tally::total(pairs.iter().map(|(_, n)| *n));
-    let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
+    let mut doubts: Vec<String> = dataset.facts.sums_only().into_iter().collect();
     if doubts.is_empty() && all == 0 {
         doubts.push(rule.nothing.to_string());
     }
-    doubts.extend(seats.doubt(pairs.iter().flat_map(|((a, b), _)| [*a, *b])).map(|doubt| rule.of_moved(doubt)));
+    doubts.extend(occupancy.doubt(pairs.iter().flat_map(|((a, b), _)| [*a, *b])).map(|doubt| rule.of_moved(doubt)));
     let together = found.nodes.iter().filter(|((a, b), _)| a.is_some() && a == b);
     let within = together.map(|(_, n)| n).sum::<f64>().round() as u64;
     let score = structure(&found);
@@ -44,16 +45,16 @@ pub fn run(study: &Study) -> Vec<Report> {
         Field::new("rule", "rule", Value::Text(rule.says.to_string())),
     ];
     let record = Report::new("communication", "communication", "communication of threads", Shape::Record(record));
-    vec![record.doubting(doubts), matrix(study, rule, &found), table(study, rule, &seats, pairs, all)]
+    vec![record.doubting(doubts), matrix(dataset, rule, &found), table(dataset, rule, &occupancy, pairs, all)]
 }
 
 /// As counted by cache line: on which nodes the two were at each access is not known.
-fn by_lines(study: &Study, seats: &Seats<'_>) -> Communication {
-    let mut found = Communication { threads: clusters::threads(study), ..Communication::default() };
-    for row in &study.line_pairs {
+fn by_lines(dataset: &Dataset, occupancy: &NodeOccupancy<'_>) -> Communication {
+    let mut found = Communication { threads: clusters::threads(dataset), ..Communication::default() };
+    for row in &dataset.facts.lines.pairs {
         let pair = (row.thread.min(row.other), row.thread.max(row.other));
         *found.pairs.entry(pair).or_default() += row.accesses as f64;
-        *found.nodes.entry((seats.node(pair.0), seats.node(pair.1))).or_default() += row.accesses as f64;
+        *found.nodes.entry((occupancy.node(pair.0), occupancy.node(pair.1))).or_default() += row.accesses as f64;
     }
     found
 }
@@ -93,7 +94,8 @@ const LINES: Rule = Rule {
     by_access: false,
 };
 
-/// How far each thread communicates with one other alone (100) rather than with all alike (0), weighted by what it communicates.
+/// How far each thread communicates with one other alone (100) rather than with all alike (0), weighted by what it
+/// communicates.
 fn structure(found: &Communication) -> Option<f64> {
     let threads = found.threads.len();
     if threads < 3 {
@@ -114,7 +116,7 @@ fn structure(found: &Communication) -> Option<f64> {
     (sum > 0.0).then(|| weighted * 100.0 / sum)
 }
 
-fn matrix(study: &Study, rule: &Rule, found: &Communication) -> Report {
+fn matrix(dataset: &Dataset, rule: &Rule, found: &Communication) -> Report {
     let mut cells: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
     for (&(from, to), n) in &found.nodes {
         // Unpinned threads have a row and no column.
@@ -125,19 +127,19 @@ fn matrix(study: &Study, rule: &Rule, found: &Communication) -> Report {
         }
     }
     let at = |from, to| cells.get(&(from, to)).map_or(0, |n| n.round() as u64);
-    let matrix = fill(study.nodes(), rule.metric, "unpinned", at);
+    let matrix = fill(dataset.nodes(), rule.metric, "unpinned", at);
     Report::new("communication", "matrix.communication", rule.matrix, Shape::Matrix(matrix))
 }
 
 fn table(
-    study: &Study,
+    dataset: &Dataset,
     rule: &Rule,
-    seats: &Seats<'_>,
+    occupancy: &NodeOccupancy<'_>,
     mut pairs: Vec<((ThreadId, ThreadId), u64)>,
     all: u64,
 ) -> Report {
     pairs.sort_by_key(|(pair, n)| (Reverse(*n), *pair));
-    let name = |id: ThreadId| study.threads.get(&id).map_or_else(String::new, |thread| thread.name.clone());
+    let name = |id: ThreadId| dataset.program.threads.get(&id).map_or_else(String::new, |thread| thread.name.clone());
     let of_thread = |id: ThreadId| Value::Id(u64::from(id.0));
     let rows = pairs.into_iter().map(|((a, b), n)| {
         vec![
@@ -145,10 +147,10 @@ fn table(
             percent(n, all, 0),
             of_thread(a),
             Value::Text(name(a)),
-            node(seats.node(a)),
+            node(occupancy.node(a)),
             of_thread(b),
             Value::Text(name(b)),
-            node(seats.node(b)),
+            node(occupancy.node(b)),
         ]
     });
     let columns = vec![

@@ -1,11 +1,11 @@
 //! Sections `object-flow` and `thread-flow`: what happened to memory, and what threads did, one event after the other.
 //!
-//! MemProf's event flows. With samples an event is one of them. Exact counts keep no single accesses: there an event is what one thread did of one
-//! kind in one time bin, at the bin's beginning; to an object (of which the instruction is not known) in the one section, from an instruction (of which
-//! the object is not known) in the other. Whoever wants all events of one object or thread asks for it alone; of a whole recording the first ones
-//! are listed.
+//! MemProf's event flows. With samples an event is one of them. Exact counts keep no single accesses: there an event is
+//! what one thread did of one kind in one time bin, at the bin's beginning; to an object (of which the instruction is
+//! not known) in the one section, from an instruction (of which the object is not known) in the other. Whoever wants
+//! all events of one object or thread asks for it alone; of a whole recording the first ones are listed.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::code::{NO_SITE, OwnPlace};
 use crate::facts::first_accesses::{Event, Events};
 use crate::model::node::node;
@@ -14,16 +14,16 @@ use numalens_profile::ids::{SiteId, StackId};
 use rustc_hash::FxHashMap;
 
 /// Section `object-flow`.
-pub fn of_objects(study: &Study) -> Vec<Report> {
-    vec![report(study, &study.object_events, "object-flow", "object_flow", "events of objects")]
+pub fn of_objects(dataset: &Dataset) -> Vec<Report> {
+    vec![report(dataset, &dataset.facts.object_events, "object-flow", "object_flow", "events of objects")]
 }
 
 /// Section `thread-flow`.
-pub fn of_threads(study: &Study) -> Vec<Report> {
-    vec![report(study, &study.thread_events, "thread-flow", "thread_flow", "events of threads")]
+pub fn of_threads(dataset: &Dataset) -> Vec<Report> {
+    vec![report(dataset, &dataset.facts.thread_events, "thread-flow", "thread_flow", "events of threads")]
 }
 
-fn report(study: &Study, events: &Events, section: &'static str, key: &'static str, title: &str) -> Report {
+fn report(dataset: &Dataset, events: &Events, section: &'static str, key: &'static str, title: &str) -> Report {
     let mut sorted: Vec<Event> = events.earliest.iter().copied().collect();
     sorted.sort_unstable();
     let mut places: FxHashMap<(Option<StackId>, SiteId), OwnPlace> = FxHashMap::default();
@@ -31,9 +31,9 @@ fn report(study: &Study, events: &Events, section: &'static str, key: &'static s
         let place = event
             .site
             .filter(|site| *site != NO_SITE)
-            .map(|site| places.entry((event.stack, site)).or_insert_with(|| study.code.own(site)).location.clone());
-        let object = event.object.and_then(|id| study.objects.get(&id));
-        let stack = |stack| Value::List(study.code.stack(stack).into_iter().map(Value::Text).collect());
+            .map(|site| places.entry((event.stack, site)).or_insert_with(|| dataset.code.own(site)).location.clone());
+        let object = event.object.and_then(|id| dataset.memory.objects.get(&id));
+        let stack = |stack| Value::List(dataset.code.stack(stack).into_iter().map(Value::Text).collect());
         vec![
             Value::Time(event.time_ns),
             Value::Id(u64::from(event.thread.0)),
@@ -71,11 +71,11 @@ fn report(study: &Study, events: &Events, section: &'static str, key: &'static s
     ];
     let omitted = usize::try_from(events.all).unwrap_or(usize::MAX).saturating_sub(sorted.len());
     let table = Table { rows: rows.collect(), columns, omitted };
-    let mut doubts = study.access_doubts();
-    if !study.about.sampled() && !sorted.is_empty() {
+    let mut doubts = dataset.access_doubts();
+    if !dataset.about.sampled() && !sorted.is_empty() {
         doubts.push(format!(
             "exact counts keep no single accesses: an event is what a thread did of one kind in a time bin of {:.1} ms",
-            study.about.meta.bin_ns as f64 / 1e6
+            dataset.about.meta.bin_ns as f64 / 1e6
         ));
     }
     Report::new(section, key, title, Shape::Table(table)).doubting(doubts)

@@ -1,6 +1,6 @@
 //! How far each page belongs to one node alone (page exclusivity).
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::page_use::PageKey;
 use crate::model::report::Value;
 use crate::model::tally::Tally;
@@ -17,24 +17,25 @@ pub fn by_node(users: &[(PageKey, Tally)]) -> impl Iterator<Item = (Option<NodeI
     })
 }
 
-/// Accesses of the node that uses a page most, and of all nodes with CPUs, of the sums of one page. Unpinned threads belong to no node.
-pub fn of_page(study: &Study, users: &[(PageKey, Tally)]) -> (u64, u64) {
-    let nodes = by_node(users).filter(|(node, _)| node.is_some_and(|node| study.machine.has_cpus(node)));
+/// Accesses of the node that uses a page most, and of all nodes with CPUs, of the sums of one page. Unpinned threads
+/// belong to no node.
+pub fn of_page(dataset: &Dataset, users: &[(PageKey, Tally)]) -> (u64, u64) {
+    let nodes = by_node(users).filter(|(node, _)| node.is_some_and(|node| dataset.machine.has_cpus(node)));
     nodes.fold((0, 0), |(max, sum), (_, tally)| (max.max(tally.accesses()), sum + tally.accesses()))
 }
 
 /// The application's: sum of the pages' maxima over the sum of all.
-pub fn of_application(study: &Study, doubts: &mut Vec<String>) -> Value {
+pub fn of_application(dataset: &Dataset, doubts: &mut Vec<String>) -> Value {
     let (mut max, mut sum, mut samples, mut pages) = (0, 0, 0, 0u64);
-    for users in study.by_page.sums.pages() {
-        let (of_main, of_all) = of_page(study, users);
-        let by_nodes = |(key, _): &&(PageKey, Tally)| key.node.is_some_and(|node| study.machine.has_cpus(node));
+    for users in dataset.facts.by_page.sums.pages() {
+        let (of_main, of_all) = of_page(dataset, users);
+        let by_nodes = |(key, _): &&(PageKey, Tally)| key.node.is_some_and(|node| dataset.machine.has_cpus(node));
         (max, sum) = (max + of_main, sum + of_all);
         samples += users.iter().filter(by_nodes).map(|(_, tally)| tally.samples).sum::<u64>();
         pages += u64::from(users.iter().any(|one| by_nodes(&one)));
     }
     if sum == 0 {
-        doubts.extend(study.sums_only().map(|missing| format!("exclusivity: {missing}")));
+        doubts.extend(dataset.facts.sums_only().map(|missing| format!("exclusivity: {missing}")));
         return Value::Absent;
     }
     let per_page = samples as f64 / pages as f64;

@@ -1,6 +1,7 @@
-//! Section `first-touch`: which line, and which thread, placed the pages. By line for people; by line and thread for programs.
+//! Section `first-touch`: which line, and which thread, placed the pages. By line for people; by line and thread for
+//! programs.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::code::OwnPlace;
 use crate::facts::placed::{self, FirstTouches};
 use crate::model::counts::percent;
@@ -65,11 +66,11 @@ fn add_all<K: Copy + Ord>(sums: &mut BTreeMap<K, u64>, more: &BTreeMap<K, u64>) 
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
+pub fn run(dataset: &Dataset) -> Vec<Report> {
     // Pages are many, and what they have in common is looked up once.
     let mut alike: FxHashMap<_, Row> = FxHashMap::default();
     let mut unseen = FirstTouches::default();
-    for page in &study.placed {
+    for page in &dataset.memory.placed {
         if page.placed == Placed::Unseen && page.site.is_none() && page.stack.is_none() {
             unseen.add(page);
         } else {
@@ -79,7 +80,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut by_thread: BTreeMap<Key, Row> = BTreeMap::new();
     let mut by_line: BTreeMap<Location, Row> = BTreeMap::new();
     for ((stack, site, thread, placed), mut row) in alike {
-        let (location, via) = match study.code.own_on_stack(stack, site) {
+        let (location, via) = match dataset.code.own_on_stack(stack, site) {
             Some(OwnPlace { location, via, .. }) => (location, via),
             None => (nowhere(), None),
         };
@@ -87,12 +88,12 @@ pub fn run(study: &Study) -> Vec<Report> {
         by_thread.entry((location.clone(), thread, placed)).or_default().merge(&row);
         by_line.entry(location).or_default().merge(&row);
     }
-    let total = study.first_touches();
+    let total = dataset.first_touches();
     let mut doubts = Vec::new();
-    if let Some(missing) = study.sums_only() {
+    if let Some(missing) = dataset.facts.sums_only() {
         doubts.push(missing);
-    } else if study.placed.is_empty() {
-        doubts.push(study.about.none("placed pages"));
+    } else if dataset.memory.placed.is_empty() {
+        doubts.push(dataset.about.none("placed pages"));
     }
     if unseen.unseen > 0 {
         doubts.push(format!(
@@ -101,14 +102,14 @@ pub fn run(study: &Study) -> Vec<Report> {
             total.total()
         ));
     }
-    vec![lines(study, by_line, &total).doubting(doubts), threads(study, by_thread)]
+    vec![lines(dataset, by_line, &total).doubting(doubts), threads(dataset, by_thread)]
 }
 
 fn nowhere() -> Location {
     Location { function: "unknown".to_string(), ..Location::default() }
 }
 
-fn lines(study: &Study, rows: BTreeMap<Location, Row>, total: &FirstTouches) -> Report {
+fn lines(dataset: &Dataset, rows: BTreeMap<Location, Row>, total: &FirstTouches) -> Report {
     let columns = vec![
         Column::metric(&metrics::PAGES),
         Column::at("page_share", &metrics::SHARE),
@@ -133,13 +134,13 @@ fn lines(study: &Study, rows: BTreeMap<Location, Row>, total: &FirstTouches) -> 
             Value::Bytes(row.touches.bytes),
             Value::Count(row.touches.pinned),
             Value::Count(row.touches.unpinned),
-            Value::Text(who(study, &row)),
+            Value::Text(who(dataset, &row)),
             Value::List(row.threads.iter().map(|thread| Value::Id(u64::from(thread.0))).collect()),
             homes(&row),
-            object(study, &row),
+            object(dataset, &row),
             Value::Location(location),
             via(&row.via),
-            stack(study, &row),
+            stack(dataset, &row),
             calls(&row),
         ]
     });
@@ -147,7 +148,7 @@ fn lines(study: &Study, rows: BTreeMap<Location, Row>, total: &FirstTouches) -> 
     Report::new("first-touch", "first_touch_lines", "first touch: lines that placed pages", Shape::Table(table))
 }
 
-fn threads(study: &Study, rows: BTreeMap<Key, Row>) -> Report {
+fn threads(dataset: &Dataset, rows: BTreeMap<Key, Row>) -> Report {
     let columns = vec![
         Column::new("", "line"),
         Column::new("via", "via"),
@@ -171,8 +172,8 @@ fn threads(study: &Study, rows: BTreeMap<Key, Row>) -> Report {
             Value::maybe(thread, |thread| Value::Id(u64::from(thread.0))),
             Value::Flag(placed == Placed::Pinned),
             homes(&row),
-            object(study, &row),
-            stack(study, &row),
+            object(dataset, &row),
+            stack(dataset, &row),
             calls(&row),
         ]
     });
@@ -190,9 +191,9 @@ fn calls(row: &Row) -> Value {
 }
 
 /// `thread 3 on node 1`, `8 threads`, `thread 0, unpinned`, `thread 0, in a call of the kernel (read)`.
-fn who(study: &Study, row: &Row) -> String {
+fn who(dataset: &Dataset, row: &Row) -> String {
     let who = match (row.threads.len(), row.threads.first()) {
-        (1, Some(id)) => match study.threads.get(id).map(|thread| thread.name.as_str()) {
+        (1, Some(id)) => match dataset.program.threads.get(id).map(|thread| thread.name.as_str()) {
             Some(name) if !name.is_empty() => format!("thread {id} ({name})"),
             _ => format!("thread {id}"),
         },
@@ -219,19 +220,21 @@ fn largest<K: Copy + Ord>(weights: &BTreeMap<K, u64>) -> Option<K> {
     weights.iter().rev().max_by_key(|(_, weight)| **weight).map(|(key, _)| *key)
 }
 
-fn object(study: &Study, row: &Row) -> Value {
-    let Some(object) = largest(&row.objects).and_then(|id| study.objects.get(&id)) else { return Value::Absent };
+fn object(dataset: &Dataset, row: &Row) -> Value {
+    let Some(object) = largest(&row.objects).and_then(|id| dataset.memory.objects.get(&id)) else {
+        return Value::Absent;
+    };
     if !object.name.is_empty() {
         return Value::Text(format!("{} {}", object.kind.word(), object.name));
     }
-    match study.code.own_on_stack(object.stack, object.site) {
+    match dataset.code.own_on_stack(object.stack, object.site) {
         Some(place) => Value::Text(format!("{} of {}", object.kind.word(), place.location)),
         None => Value::Text(object.kind.word().to_string()),
     }
 }
 
-fn stack(study: &Study, row: &Row) -> Value {
+fn stack(dataset: &Dataset, row: &Row) -> Value {
     Value::maybe(largest(&row.stacks), |stack| {
-        Value::List(study.code.stack(stack).into_iter().map(Value::Text).collect())
+        Value::List(dataset.code.stack(stack).into_iter().map(Value::Text).collect())
     })
 }

@@ -1,6 +1,7 @@
-//! Section `huge-pages`: huge pages that several nodes use in disjoint parts. As small pages each part could lie where it is used; a huge page has one home.
+//! Section `huge-pages`: huge pages that several nodes use in disjoint parts. As small pages each part could lie where
+//! it is used; a huge page has one home.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::page_sums::OfPage;
 use crate::model::counts::percent;
 use crate::model::metrics;
@@ -29,15 +30,15 @@ struct Huge<'a> {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let homes = Homes::new(study);
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let homes = Homes::new(dataset);
     let mut found: FxHashMap<(ProcessId, Page), Huge> = FxHashMap::default();
     let mut huge_pages = false;
-    for users in study.by_page.sums.pages() {
+    for users in dataset.facts.by_page.sums.pages() {
         let (page, process) = users[0].0.page();
         let Some(row) = homes.of(process, page).filter(|row| row.page_size > 4096) else { continue };
         huge_pages = true;
-        let (main, all) = exclusivity::of_page(study, users);
+        let (main, all) = exclusivity::of_page(dataset, users);
         let size = row.page_size / 4096;
         let huge = found.entry((process, Page(page.0 / size * size))).or_default();
         huge.row = Some(row);
@@ -57,10 +58,14 @@ pub fn run(study: &Study) -> Vec<Report> {
     let mut misfits: Vec<_> = found.iter().filter(|(_, huge)| misfit(huge)).collect();
     misfits.sort_by_key(|(key, huge)| (Reverse(huge.all), **key));
     let columns = vec![
-        Column::new("pid", "pid").only(if study.processes.len() > 1 { Shown::Everywhere } else { Shown::Data }),
+        Column::new("pid", "pid").only(if dataset.program.processes.len() > 1 {
+            Shown::Everywhere
+        } else {
+            Shown::Data
+        }),
         Column::new("address", "page"),
         Column::new("page_size", "size"),
-        Column { title: study.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
+        Column { title: dataset.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
         Column::new("home", "home"),
         Column::new("users", "used by"),
         Column::metric(&metrics::EXCLUSIVITY),
@@ -68,9 +73,9 @@ pub fn run(study: &Study) -> Vec<Report> {
         Column::new("first_touch", "first touched at"),
     ];
     let rows = misfits.iter().map(|((process, page), huge)| {
-        let place = huge.row.and_then(|row| study.code.own_on_stack(row.stack, row.site));
+        let place = huge.row.and_then(|row| dataset.code.own_on_stack(row.stack, row.site));
         vec![
-            Value::maybe(study.pid(*process), |pid| Value::Id(u64::from(pid))),
+            Value::maybe(dataset.program.pid(*process), |pid| Value::Id(u64::from(pid))),
             Value::Address(page.address()),
             Value::maybe(huge.row, |row| Value::Bytes(row.page_size)),
             Value::Count(huge.all),
@@ -82,7 +87,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         ]
     });
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
-    let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
+    let mut doubts: Vec<String> = dataset.facts.sums_only().into_iter().collect();
     if doubts.is_empty() && !huge_pages {
         doubts.push("no huge pages were used".to_string());
     }

@@ -1,11 +1,11 @@
 //! Section `inclusive`: accesses, first touches and allocations by function, with everything that it called.
 //!
-//! A function on a call stack twice (it called itself) counts once. Inlined code belongs to the function that it was inlined into, as in section
-//! `functions`, whose figures stand here as `own`. Exact counts have no callers: there the accesses are the function's own, while first touches and
-//! allocations have their callers with every engine.
+//! A function on a call stack twice (it called itself) counts once. Inlined code belongs to the function that it was
+//! inlined into, as in section `functions`, whose figures stand here as `own`. Exact counts have no callers: there the
+//! accesses are the function's own, while first touches and allocations have their callers with every engine.
 
+use crate::dataset::Dataset;
 use crate::dataset::caveats::name_doubts;
-use crate::dataset::study::Study;
 use crate::facts::code::FunctionName;
 use crate::facts::placed;
 use crate::model::counts::{self, Counts};
@@ -26,7 +26,7 @@ struct Row {
 
 /// Which functions are on a stack.
 struct Ways<'a> {
-    study: &'a Study,
+    dataset: &'a Dataset,
     functions: Vec<FunctionName>,
     numbers: FxHashMap<FunctionName, usize>,
     sites: FxHashMap<SiteId, usize>,
@@ -34,9 +34,9 @@ struct Ways<'a> {
 
 impl Ways<'_> {
     fn function(&mut self, site: SiteId) -> usize {
-        let Ways { study, functions, numbers, sites } = self;
+        let Ways { dataset, functions, numbers, sites } = self;
         *sites.entry(site).or_insert_with(|| {
-            let name = study.code.function(site);
+            let name = dataset.code.function(site);
             *numbers.entry(name).or_insert_with_key(|name| {
                 functions.push(name.clone());
                 functions.len() - 1
@@ -46,7 +46,7 @@ impl Ways<'_> {
 
     /// The functions of a stack, or of a site without one, each once; the innermost is the first.
     fn on(&mut self, stack: Option<StackId>, site: Option<SiteId>) -> Vec<usize> {
-        let mut sites: Vec<SiteId> = stack.map(|stack| self.study.code.walk(stack).collect()).unwrap_or_default();
+        let mut sites: Vec<SiteId> = stack.map(|stack| self.dataset.code.walk(stack).collect()).unwrap_or_default();
         if sites.is_empty() {
             sites.extend(site);
         }
@@ -62,11 +62,11 @@ impl Ways<'_> {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let mut ways = Ways { study, functions: Vec::new(), numbers: FxHashMap::default(), sites: FxHashMap::default() };
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let mut ways = Ways { dataset, functions: Vec::new(), numbers: FxHashMap::default(), sites: FxHashMap::default() };
     let mut rows: FxHashMap<usize, Row> = FxHashMap::default();
     let mut total = Counts::default();
-    for ((stack, site), counts) in call_tree::accesses(study) {
+    for ((stack, site), counts) in call_tree::accesses(dataset) {
         total += counts;
         for (level, function) in ways.on(stack, Some(site)).into_iter().enumerate() {
             let row = rows.entry(function).or_default();
@@ -74,18 +74,18 @@ pub fn run(study: &Study) -> Vec<Report> {
             row.own += if level == 0 { counts.accesses() } else { 0 };
         }
     }
-    for page in study.placed.iter().filter(|page| page.stack.is_some() || page.site.is_some()) {
+    for page in dataset.memory.placed.iter().filter(|page| page.stack.is_some() || page.site.is_some()) {
         for function in ways.on(page.stack, page.site) {
             rows.entry(function).or_default().placed += placed::bytes(page);
         }
     }
-    for object in study.objects.values().filter(|object| object.kind == ObjectKind::Heap) {
+    for object in dataset.memory.objects.values().filter(|object| object.kind == ObjectKind::Heap) {
         for function in ways.on(object.stack, object.site) {
             rows.entry(function).or_default().allocated += object.size;
         }
     }
-    let mut doubts = name_doubts(study);
-    if !call_tree::has_callers(study) && total.accesses() > 0 {
+    let mut doubts = name_doubts(dataset);
+    if !call_tree::has_callers(dataset) && total.accesses() > 0 {
         doubts.push(
             "accesses were recorded without their callers: they are the function's own; placed and allocated bytes are of all that it called"
                 .to_string(),
@@ -96,17 +96,17 @@ pub fn run(study: &Study) -> Vec<Report> {
             "inclusive",
             "inclusive",
             "functions with what they call",
-            Shape::Table(table(study, &ways, rows, &total)),
+            Shape::Table(table(dataset, &ways, rows, &total)),
         )
         .doubting(doubts),
     ]
 }
 
-fn table(study: &Study, ways: &Ways<'_>, rows: FxHashMap<usize, Row>, total: &Counts) -> Table {
+fn table(dataset: &Dataset, ways: &Ways<'_>, rows: FxHashMap<usize, Row>, total: &Counts) -> Table {
     let mut sorted: Vec<(&FunctionName, Row)> =
         rows.into_iter().map(|(function, row)| (&ways.functions[function], row)).collect();
     sorted.sort_by_key(|(name, row)| (Reverse((row.counts.accesses(), row.placed, row.allocated)), *name));
-    let mut columns = counts::columns(study.about.count_noun());
+    let mut columns = counts::columns(dataset.about.count_noun());
     columns.extend([
         Column::new("own", "of itself"),
         Column::new("placed", "placed"),

@@ -1,12 +1,13 @@
-//! Section `line-objects`: what stands behind a line of source: the objects that it accesses, places and allocates, and the call stacks on which it does.
+//! Section `line-objects`: what stands behind a line of source: the objects that it accesses, places and allocates, and
+//! the call stacks on which it does.
 //!
 //! Which line accessed which object only single accesses tell. Samples are such; exact recordings look at a few
 //! accesses beside their counts, which know the line or the object, not both. There `seen` counts those, and they
-//! divide what is counted of the line (see [`crate::facts::divided`]). First touches and allocations are complete with both
-//! engines.
+//! divide what is counted of the line (see [`crate::facts::divided`]). First touches and allocations are complete with
+//! both engines.
 
+use crate::dataset::Dataset;
 use crate::dataset::caveats::name_doubts;
-use crate::dataset::study::Study;
 use crate::facts::code::OwnPlace;
 use crate::facts::divided::Division;
 use crate::facts::placed;
@@ -49,23 +50,24 @@ struct OnStack {
 
 /// Lines by number: names are compared once for each instruction or stack.
 struct Lines<'a> {
-    study: &'a Study,
+    dataset: &'a Dataset,
     all: Vec<Location>,
     numbers: FxHashMap<Location, usize>,
     places: FxHashMap<(Option<StackId>, Option<SiteId>), Option<usize>>,
 }
 
 impl Lines<'_> {
-    /// The line of an instruction, or of the nearest caller that is the program's own; none: not known, or not asked for.
+    /// The line of an instruction, or of the nearest caller that is the program's own; none: not known, or not asked
+    /// for.
     fn of(&mut self, stack: Option<StackId>, site: Option<SiteId>) -> Option<usize> {
         if let Some(known) = self.places.get(&(stack, site)) {
             return *known;
         }
         let found: Option<OwnPlace> = match (stack, site) {
-            (None, Some(site)) => Some(self.study.code.own(site)),
-            _ => self.study.code.own_on_stack(stack, site),
+            (None, Some(site)) => Some(self.dataset.code.own(site)),
+            _ => self.dataset.code.own_on_stack(stack, site),
         };
-        let wanted = |at: &Location| match &self.study.about.place {
+        let wanted = |at: &Location| match &self.dataset.about.place {
             Some((file, line)) => at.file.as_ref() == Some(file) && at.line == Some(*line),
             None => true,
         };
@@ -81,15 +83,15 @@ impl Lines<'_> {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let mut lines = Lines { study, all: Vec::new(), numbers: FxHashMap::default(), places: FxHashMap::default() };
-    let groups = Groups::new(study);
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let mut lines = Lines { dataset, all: Vec::new(), numbers: FxHashMap::default(), places: FxHashMap::default() };
+    let groups = Groups::new(dataset);
     let mut by_object: FxHashMap<(usize, Option<usize>), OfObject> = FxHashMap::default();
     let mut by_stack: FxHashMap<(usize, StackId), OnStack> = FxHashMap::default();
     let mut totals: FxHashMap<usize, Counts> = FxHashMap::default();
-    let sampled = study.about.sampled();
+    let sampled = dataset.about.sampled();
     let mut seen: FxHashMap<usize, Division<Option<usize>>> = FxHashMap::default();
-    for ((site, object, class), tally) in &study.uses.0 {
+    for ((site, object, class), tally) in &dataset.facts.uses.0 {
         let Some(line) = lines.of(None, Some(*site)) else { continue };
         let object = object.and_then(|id| groups.of(id));
         let row = by_object.entry((line, object)).or_default();
@@ -101,21 +103,21 @@ pub fn run(study: &Study) -> Vec<Report> {
             seen.entry(line).or_default().add(object, *class, *tally);
         }
     }
-    for ((line, class), tally) in counted(study, &mut lines, &seen) {
+    for ((line, class), tally) in counted(dataset, &mut lines, &seen) {
         for (object, part) in seen[&line].divide(class, tally, None) {
             by_object.entry((line, object)).or_default().counts.add(class, part);
             totals.entry(line).or_default().add(class, part);
         }
     }
-    if call_tree::has_callers(study) {
-        for ((stack, site), counts) in call_tree::accesses(study) {
+    if call_tree::has_callers(dataset) {
+        for ((stack, site), counts) in call_tree::accesses(dataset) {
             // As the table of lines has them: accesses belong to the instruction, whoever called it.
             if let (Some(line), Some(stack)) = (lines.of(None, Some(site)), stack) {
                 by_stack.entry((line, stack)).or_default().counts += counts;
             }
         }
     }
-    for page in study.placed.iter().filter(|page| page.stack.is_some() || page.site.is_some()) {
+    for page in dataset.memory.placed.iter().filter(|page| page.stack.is_some() || page.site.is_some()) {
         let Some(line) = lines.of(page.stack, page.site) else { continue };
         let row = by_object.entry((line, page.object.and_then(|id| groups.of(id)))).or_default();
         row.placed += placed::bytes(page);
@@ -124,7 +126,7 @@ pub fn run(study: &Study) -> Vec<Report> {
             by_stack.entry((line, stack)).or_default().placed += placed::bytes(page);
         }
     }
-    for object in study.objects.values().filter(|object| object.kind == ObjectKind::Heap) {
+    for object in dataset.memory.objects.values().filter(|object| object.kind == ObjectKind::Heap) {
         if object.stack.is_none() && object.site.is_none() {
             continue;
         }
@@ -136,14 +138,14 @@ pub fn run(study: &Study) -> Vec<Report> {
     }
     let all_seen = tally::total(by_object.values().map(|row| row.seen));
     let covered = tally::total(totals.values().map(Counts::accesses));
-    let objects = of_objects(study, &lines, &groups, by_object, &totals).doubting(doubts(study, covered, all_seen));
-    vec![objects, on_stacks(study, &lines, by_stack, &totals)]
+    let objects = of_objects(dataset, &lines, &groups, by_object, &totals).doubting(doubts(dataset, covered, all_seen));
+    vec![objects, on_stacks(dataset, &lines, by_stack, &totals)]
 }
 
 /// Exact counts of lines of which some accesses were looked at.
-fn counted<K>(study: &Study, lines: &mut Lines<'_>, seen: &FxHashMap<usize, K>) -> Sums<(usize, Class)> {
+fn counted<K>(dataset: &Dataset, lines: &mut Lines<'_>, seen: &FxHashMap<usize, K>) -> Sums<(usize, Class)> {
     let mut counted: Sums<(usize, Class)> = Sums::default();
-    for ((site, class), tally) in study.sites.by_site().filter(|_| !seen.is_empty()) {
+    for ((site, class), tally) in dataset.facts.sites.by_site().filter(|_| !seen.is_empty()) {
         if let Some(line) = lines.of(None, Some(site)).filter(|line| seen.contains_key(line)) {
             *counted.entry((line, class)).or_default() += tally;
         }
@@ -165,10 +167,10 @@ struct Objects<'a> {
 }
 
 impl<'a> Groups<'a> {
-    fn new(study: &'a Study) -> Self {
+    fn new(dataset: &'a Dataset) -> Self {
         let mut groups = Groups { numbers: FxHashMap::default(), all: Vec::new() };
         let mut known: FxHashMap<Group, usize> = FxHashMap::default();
-        let mut sorted: Vec<&Object> = study.objects.values().collect();
+        let mut sorted: Vec<&Object> = dataset.memory.objects.values().collect();
         sorted.sort_unstable_by_key(|object| (Reverse(object.size), object.object));
         for object in sorted {
             let number = *known.entry(Group::of(object)).or_insert_with(|| {
@@ -188,7 +190,7 @@ impl<'a> Groups<'a> {
 }
 
 fn of_objects(
-    study: &Study,
+    dataset: &Dataset,
     lines: &Lines<'_>,
     groups: &Groups<'_>,
     rows: FxHashMap<(usize, Option<usize>), OfObject>,
@@ -200,15 +202,15 @@ fn of_objects(
         key(one).cmp(&key(other)).then_with(|| (&lines.all[*a], x).cmp(&(&lines.all[*b], y)))
     });
     let omitted = sorted.len().saturating_sub(MOST);
-    let exact = !study.about.sampled();
+    let exact = !dataset.about.sampled();
     let stack = |stack: Option<StackId>| {
-        Value::maybe(stack, |stack| Value::List(study.code.stack(stack).into_iter().map(Value::Text).collect()))
+        Value::maybe(stack, |stack| Value::List(dataset.code.stack(stack).into_iter().map(Value::Text).collect()))
     };
     let rows = sorted.into_iter().take(MOST).map(|((line, group), row)| {
         let of_line = totals.get(&line).copied().unwrap_or_default();
         let object = group.map(|group| &groups.all[group]);
         let example = object.map(|object| object.example);
-        let site = example.and_then(|o| study.code.own_on_stack(o.stack, o.site));
+        let site = example.and_then(|o| dataset.code.own_on_stack(o.stack, o.site));
         let hottest = row.touches.iter().rev().max_by_key(|(_, bytes)| **bytes).map(|(stack, _)| *stack);
         let known = row.counts.accesses() > 0 || !exact;
         let count = |n: u64| if known { Value::Count(n) } else { Value::Absent };
@@ -232,17 +234,19 @@ fn of_objects(
             Value::Location(lines.all[line].clone()),
         ]
     });
-    let columns = vec![
-        Column { title: study.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
+    let table = Table { rows: rows.collect(), columns: object_columns(dataset), omitted };
+    Report::new("line-objects", "line_objects", "objects behind lines", Shape::Table(table))
+}
+
+fn object_columns(dataset: &Dataset) -> Vec<Column> {
+    let seen = if dataset.about.sampled() { Shown::Data } else { Shown::Everywhere };
+    vec![
+        Column { title: dataset.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
         Column { title: "of the line", ..Column::metric(&metrics::SHARE) },
         Column::metric(&metrics::REMOTE_SHARE),
         Column::metric(&metrics::READS).only(Shown::Data),
         Column::metric(&metrics::WRITES).only(Shown::Data),
-        Column { title: "looked at", ..Column::at("seen", &metrics::SAMPLES) }.only(if exact {
-            Shown::Everywhere
-        } else {
-            Shown::Data
-        }),
+        Column { title: "looked at", ..Column::at("seen", &metrics::SAMPLES) }.only(seen),
         Column::new("placed", "placed"),
         Column::new("allocated", "allocated"),
         Column::new("kind", "kind"),
@@ -254,13 +258,11 @@ fn of_objects(
         Column::new("first_touch_stack", "first touch stack").only(Shown::Data),
         Column::new("object", "object").only(Shown::Data),
         Column::new("", "line"),
-    ];
-    let table = Table { rows: rows.collect(), columns, omitted };
-    Report::new("line-objects", "line_objects", "objects behind lines", Shape::Table(table))
+    ]
 }
 
 fn on_stacks(
-    study: &Study,
+    dataset: &Dataset,
     lines: &Lines<'_>,
     rows: FxHashMap<(usize, StackId), OnStack>,
     totals: &FxHashMap<usize, Counts>,
@@ -268,7 +270,7 @@ fn on_stacks(
     let mut sorted: Vec<_> = rows.into_iter().collect();
     sorted.sort_by_key(|((_, stack), row)| (Reverse((row.counts.accesses(), row.placed, row.allocated)), *stack));
     let omitted = sorted.len().saturating_sub(MOST);
-    let known = call_tree::has_callers(study);
+    let known = call_tree::has_callers(dataset);
     let rows = sorted.into_iter().take(MOST).map(|((line, stack), row)| {
         let of_line = totals.get(&line).copied().unwrap_or_default();
         vec![
@@ -277,12 +279,12 @@ fn on_stacks(
             row.counts.percent(row.counts.remote()),
             Value::Bytes(row.placed),
             Value::Bytes(row.allocated),
-            Value::List(study.code.stack(stack).into_iter().map(Value::Text).collect()),
+            Value::List(dataset.code.stack(stack).into_iter().map(Value::Text).collect()),
             Value::Location(lines.all[line].clone()),
         ]
     });
     let columns = vec![
-        Column { title: study.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
+        Column { title: dataset.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
         Column { title: "of the line", ..Column::metric(&metrics::SHARE) },
         Column::metric(&metrics::REMOTE_SHARE),
         Column::new("placed", "placed"),
@@ -292,17 +294,17 @@ fn on_stacks(
     ];
     let table = Table { rows: rows.collect(), columns, omitted };
     let report = Report::new("line-objects", "line_stacks", "call stacks behind lines", Shape::Table(table));
-    let accesses = !known && study.total().accesses() > 0;
+    let accesses = !known && dataset.facts.total().accesses() > 0;
     let missing = "accesses were recorded without their callers: these are stacks of first touches and allocations";
     report.doubting(accesses.then(|| missing.to_string()).into_iter().collect())
 }
 
-fn doubts(study: &Study, covered: u64, seen: u64) -> Vec<String> {
-    let mut doubts = name_doubts(study);
-    let all = study.total().accesses();
-    if study.about.sampled() {
+fn doubts(dataset: &Dataset, covered: u64, seen: u64) -> Vec<String> {
+    let mut doubts = name_doubts(dataset);
+    let all = dataset.facts.total().accesses();
+    if dataset.about.sampled() {
         if covered < all {
-            doubts.push(format!("covers {covered} of {all} {}", study.about.count_noun()));
+            doubts.push(format!("covers {covered} of {all} {}", dataset.about.count_noun()));
         }
     } else if all > 0 {
         doubts.push(match seen {

@@ -1,10 +1,10 @@
 //! Section `cache-lines`: lines that threads take from each other, and whether they share their words or only the line.
 //!
-//! Of recordings that counted by cache line. Rows of the table are lines that several threads accessed, those first that move for somebody's
-//! writes most often.
+//! Of recordings that counted by cache line. Rows of the table are lines that several threads accessed, those first
+//! that move for somebody's writes most often.
 
-use crate::dataset::study::Study;
-use crate::facts::seats::Seats;
+use crate::dataset::Dataset;
+use crate::facts::node_occupancy::NodeOccupancy;
 use crate::model::counts::percent;
 use crate::model::metrics;
 use crate::model::node::node;
@@ -58,10 +58,10 @@ impl Sum {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
+pub fn run(dataset: &Dataset) -> Vec<Report> {
     let mut lines: BTreeMap<(ProcessId, u64), (Sum, Vec<&CacheLine>)> = BTreeMap::new();
     let (mut all, mut shared) = (Sum::default(), 0);
-    for row in &study.cache_lines {
+    for row in &dataset.facts.lines.counted {
         all.add(row);
         let Some(line) = row.line else { continue };
         let address = row.page.address() + u64::from(line) * LINE;
@@ -77,14 +77,14 @@ pub fn run(study: &Study) -> Vec<Report> {
         shared += u64::from(rows.iter().any(|row| row.thread != rows[0].thread));
     }
     let mut doubts = Vec::new();
-    if study.cache_lines.is_empty() {
+    if dataset.facts.lines.counted.is_empty() {
         doubts.push("cache lines were not counted: record with --lines, and without a pause".to_string());
-    } else if !study.about.filtered.is_empty() {
+    } else if !dataset.about.filtered.is_empty() {
         doubts
             .push("counts of cache lines know neither time nor function: they are of the whole recording".to_string());
     }
-    let seats = Seats::of(&study.sites, &study.pinning);
-    doubts.extend(seats.doubt(lines.values().flat_map(|(_, rows)| rows.iter().map(|row| row.thread))));
+    let occupancy = NodeOccupancy::of(&dataset.facts.sites, &dataset.program.pinning);
+    doubts.extend(occupancy.doubt(lines.values().flat_map(|(_, rows)| rows.iter().map(|row| row.thread))));
     let record = vec![
         Field::new("lines", "cache lines", Value::Count(all.lines)),
         Field::new("shared_lines", "of several threads", Value::Count(shared)),
@@ -96,19 +96,19 @@ pub fn run(study: &Study) -> Vec<Report> {
         Field::new("contended_share", "contended", percent(all.contended(), all.accesses(), 0)),
     ];
     let record = Report::new("cache-lines", "line_sharing", "sharing of cache lines", Shape::Record(record));
-    vec![record.doubting(doubts), table(study, &seats, lines, &all)]
+    vec![record.doubting(doubts), table(dataset, &occupancy, lines, &all)]
 }
 
 fn table(
-    study: &Study,
-    seats: &Seats<'_>,
+    dataset: &Dataset,
+    occupancy: &NodeOccupancy<'_>,
     lines: BTreeMap<(ProcessId, u64), (Sum, Vec<&CacheLine>)>,
     all: &Sum,
 ) -> Report {
     let mut sorted: Vec<_> = lines.into_iter().collect();
     sorted.sort_by_key(|(key, (sum, _))| (Reverse(sum.contended()), Reverse(sum.transitions), *key));
     let omitted = sorted.len().saturating_sub(MOST);
-    let (places, homes) = (Places::new(study), Homes::new(study));
+    let (places, homes) = (Places::new(dataset), Homes::new(dataset));
     let rows = sorted.into_iter().take(MOST).map(|((process, address), (sum, rows))| {
         let threads = |has: fn(&CacheLine) -> u64| {
             let mut threads: Vec<ThreadId> = rows.iter().filter(|row| has(row) > 0).map(|row| row.thread).collect();
@@ -116,7 +116,7 @@ fn table(
             Value::List(threads.into_iter().map(|thread| Value::Id(u64::from(thread.0))).collect())
         };
         vec![
-            Value::maybe(study.pid(process), |pid| Value::Id(u64::from(pid))),
+            Value::maybe(dataset.program.pid(process), |pid| Value::Id(u64::from(pid))),
             Value::Address(address),
             Value::Count(sum.accesses()),
             percent(sum.accesses(), all.accesses(), 0),
@@ -129,18 +129,22 @@ fn table(
             Value::Text(word(&sum).to_string()),
             threads(|row| row.reads),
             threads(|row| row.writes),
-            Value::List(rows.iter().map(|row| Value::Record(user(seats, row))).collect()),
-            Value::List(objects(study, &homes, process, address, &rows).into_iter().map(Value::Text).collect()),
+            Value::List(rows.iter().map(|row| Value::Record(user(occupancy, row))).collect()),
+            Value::List(objects(dataset, &homes, process, address, &rows).into_iter().map(Value::Text).collect()),
             Value::List(places.of(process, address).into_iter().map(Value::Location).collect()),
         ]
     });
-    let table = Table { rows: rows.collect(), columns: columns(study), omitted };
+    let table = Table { rows: rows.collect(), columns: columns(dataset), omitted };
     Report::new("cache-lines", "cache_lines", "cache lines of several threads", Shape::Table(table))
 }
 
-fn columns(study: &Study) -> Vec<Column> {
+fn columns(dataset: &Dataset) -> Vec<Column> {
     vec![
-        Column::new("pid", "pid").only(if study.processes.len() > 1 { Shown::Everywhere } else { Shown::Data }),
+        Column::new("pid", "pid").only(if dataset.program.processes.len() > 1 {
+            Shown::Everywhere
+        } else {
+            Shown::Data
+        }),
         Column::new("address", "line"),
         Column::metric(&metrics::ACCESSES),
         Column::metric(&metrics::SHARE),
@@ -169,14 +173,14 @@ fn word(sum: &Sum) -> &'static str {
 }
 
 /// What one thread did there.
-fn user(seats: &Seats<'_>, row: &CacheLine) -> Vec<Field> {
+fn user(occupancy: &NodeOccupancy<'_>, row: &CacheLine) -> Vec<Field> {
     let offsets = |words: u32| {
         let set = (0..LINE / WORD).filter(|word| words >> word & 1 != 0);
         Value::List(set.map(|word| Value::Count(word * WORD)).collect())
     };
     vec![
         Field::new("thread", "thread", Value::Id(u64::from(row.thread.0))),
-        Field::new("node", "node", node(seats.node(row.thread))),
+        Field::new("node", "node", node(occupancy.node(row.thread))),
         Field::metric(&metrics::READS, Value::Count(row.reads)),
         Field::metric(&metrics::WRITES, Value::Count(row.writes)),
         Field::metric(&metrics::TRANSITIONS, Value::Count(row.transitions)),
@@ -187,24 +191,24 @@ fn user(seats: &Seats<'_>, row: &CacheLine) -> Vec<Field> {
 
 /// Instructions that were seen to access lines: sampled ones.
 struct Places<'a> {
-    study: &'a Study,
+    dataset: &'a Dataset,
     sites: FxHashMap<(ProcessId, u64), BTreeMap<SiteId, u64>>,
 }
 
 impl<'a> Places<'a> {
-    fn new(study: &'a Study) -> Self {
+    fn new(dataset: &'a Dataset) -> Self {
         let mut sites: FxHashMap<(ProcessId, u64), BTreeMap<SiteId, u64>> = FxHashMap::default();
-        for (key, found) in &study.lines.0 {
+        for (key, found) in &dataset.facts.lines.sampled.0 {
             *sites.entry((key.process, key.line)).or_default().entry(key.site).or_default() += found.samples;
         }
-        Places { study, sites }
+        Places { dataset, sites }
     }
 
     fn of(&self, process: ProcessId, address: u64) -> Vec<Location> {
         let Some(sites) = self.sites.get(&(process, address / LINE)) else { return Vec::new() };
         let mut places: BTreeMap<Location, u64> = BTreeMap::new();
         for (&site, &samples) in sites {
-            *places.entry(self.study.code.own(site).location).or_default() += samples;
+            *places.entry(self.dataset.code.own(site).location).or_default() += samples;
         }
         let mut sorted: Vec<(Location, u64)> = places.into_iter().collect();
         sorted.sort_by_key(|(_, samples)| Reverse(*samples));
@@ -213,14 +217,14 @@ impl<'a> Places<'a> {
 }
 
 /// What threads accessed in a line: each what held its first word; else what the page belongs to.
-fn objects(study: &Study, homes: &Homes<'_>, process: ProcessId, address: u64, rows: &[&CacheLine]) -> Vec<String> {
+fn objects(dataset: &Dataset, homes: &Homes<'_>, process: ProcessId, address: u64, rows: &[&CacheLine]) -> Vec<String> {
     let mut found: Vec<ObjectId> = rows.iter().filter_map(|row| row.object).collect();
     if found.is_empty() {
         found.extend(homes.of(process, Page::of(address)).and_then(|row| row.object));
     }
     let mut names: Vec<String> = Vec::new();
-    for object in found.iter().filter_map(|id| study.objects.get(id)) {
-        let name = name(study, object);
+    for object in found.iter().filter_map(|id| dataset.memory.objects.get(id)) {
+        let name = name(dataset, object);
         if !names.contains(&name) {
             names.push(name);
         }
@@ -228,7 +232,7 @@ fn objects(study: &Study, homes: &Homes<'_>, process: ProcessId, address: u64, r
     names
 }
 
-fn name(study: &Study, object: &Object) -> String {
+fn name(dataset: &Dataset, object: &Object) -> String {
     let kind = object.kind.word();
     if object.name.starts_with(kind) {
         return object.name.clone();
@@ -236,7 +240,7 @@ fn name(study: &Study, object: &Object) -> String {
     if !object.name.is_empty() {
         return format!("{kind} {}", object.name);
     }
-    match study.code.own_on_stack(object.stack, object.site) {
+    match dataset.code.own_on_stack(object.stack, object.site) {
         Some(place) => format!("{kind} of {}", place.location),
         None => kind.to_string(),
     }

@@ -3,8 +3,8 @@
 //! Accesses belong to the nearest line of the program's own along the inlined frames of the instruction; first touches,
 //! whose call stack is known, also to the caller of library code (see `code`). Every access belongs to exactly one row.
 
+use crate::dataset::Dataset;
 use crate::dataset::caveats::name_doubts;
-use crate::dataset::study::Study;
 use crate::facts::cache_misses::Missed;
 use crate::facts::code::OwnPlaces;
 use crate::facts::placed::FirstTouches;
@@ -30,10 +30,10 @@ enum Figure<'a> {
     Placed(&'a PlacedPages),
 }
 
-/// Lines by number, with whatever is known of them. There may be a hundred thousand, of which a page shows a few hundred: figures are gone through
-/// twice, for which lines come first, and for all figures of those.
+/// Lines by number, with whatever is known of them. There may be a hundred thousand, of which a page shows a few
+/// hundred: figures are gone through twice, for which lines come first, and for all figures of those.
 struct Lines<'a> {
-    study: &'a Study,
+    dataset: &'a Dataset,
     places: &'a OwnPlaces,
     /// Places that no site of the profile has; their numbers follow on those of `places`.
     others: Vec<Location>,
@@ -43,16 +43,16 @@ struct Lines<'a> {
 }
 
 impl<'a> Lines<'a> {
-    fn new(study: &'a Study) -> Self {
+    fn new(dataset: &'a Dataset) -> Self {
         let (others, numbers) = (Vec::new(), FxHashMap::default());
-        Lines { study, places: study.code.own_places(), others, numbers, folded: None }
+        Lines { dataset, places: dataset.code.own_places(), others, numbers, folded: None }
     }
 
     /// The line of a site, and the function that it called there.
     fn of_site(&mut self, site: SiteId) -> (usize, Option<FunctionId>) {
         let (number, via) = match self.places.of_site(site) {
             Some(known) => known,
-            None => (self.number(self.study.code.own(site).location), None),
+            None => (self.number(self.dataset.code.own(site).location), None),
         };
         (self.folded(number), via)
     }
@@ -89,7 +89,7 @@ impl<'a> Lines<'a> {
     }
 
     fn location(&self, number: usize) -> Option<Location> {
-        let place = self.places.location(&self.study.code, number);
+        let place = self.places.location(&self.dataset.code, number);
         place.or_else(|| self.others.get(number - self.places.count()).cloned())
     }
 
@@ -100,20 +100,21 @@ impl<'a> Lines<'a> {
     /// As their places; those that no site of the profile has come last.
     fn compare(&self, one: usize, other: usize) -> Ordering {
         match (one < self.places.count(), other < self.places.count()) {
-            (true, true) => self.places.compare(&self.study.code, one, other),
+            (true, true) => self.places.compare(&self.dataset.code, one, other),
             (false, false) => self.location(one).cmp(&self.location(other)),
             (true, false) => Ordering::Less,
             (false, true) => Ordering::Greater,
         }
     }
 
-    /// Placed pages with their lines, and who acted for those. What pages of one place have in common is looked up once.
+    /// Placed pages with their lines, and who acted for those. What pages of one place have in common is looked up
+    /// once.
     fn placed(&mut self) -> Placed<'a> {
         let mut places: FxHashMap<_, Option<u32>> = FxHashMap::default();
         let mut placed = Placed::default();
-        for row in &self.study.placed {
+        for row in &self.dataset.memory.placed {
             let place = *places.entry((row.stack, row.site)).or_insert_with(|| {
-                let place = self.study.code.own_on_stack(row.stack, row.site)?;
+                let place = self.dataset.code.own_on_stack(row.stack, row.site)?;
                 placed.places.push((self.of_site(place.site).0, place.via));
                 Some(placed.places.len() as u32 - 1)
             });
@@ -124,9 +125,10 @@ impl<'a> Lines<'a> {
 
     /// Every figure of an instruction, with the line and who acted for it.
     fn each_of_sites(&mut self, mut add: impl FnMut(usize, Option<FunctionId>, Figure<'a>)) {
-        let study = self.study;
-        let accesses = study.sites.by_site().map(|((site, class), tally)| (site, Figure::Accesses(class, tally)));
-        let missed = study.misses.iter().flat_map(|misses| &misses.sites);
+        let dataset = self.dataset;
+        let accesses =
+            dataset.facts.sites.by_site().map(|((site, class), tally)| (site, Figure::Accesses(class, tally)));
+        let missed = dataset.facts.misses.iter().flat_map(|misses| &misses.sites);
         for (site, figure) in accesses.chain(missed.map(|(site, missed)| (*site, Figure::Missed(*missed)))) {
             let (number, via) = self.of_site(site);
             add(number, via, figure);
@@ -226,22 +228,22 @@ impl Line {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    first(study, usize::MAX)
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    first(dataset, usize::MAX)
 }
 
 /// The same with the first `most` rows.
-pub fn first(study: &Study, most: usize) -> Vec<Report> {
-    of(study, Lines::new(study), most)
+pub fn first(dataset: &Dataset, most: usize) -> Vec<Report> {
+    of(dataset, Lines::new(dataset), most)
 }
 
 /// The same with a row for each system library.
-pub fn folded(study: &Study) -> Vec<Report> {
-    of(study, Lines { folded: Some(FxHashMap::default()), ..Lines::new(study) }, usize::MAX)
+pub fn folded(dataset: &Dataset) -> Vec<Report> {
+    of(dataset, Lines { folded: Some(FxHashMap::default()), ..Lines::new(dataset) }, usize::MAX)
 }
 
-fn of(study: &Study, mut lines: Lines<'_>, most: usize) -> Vec<Report> {
-    let total = study.total();
+fn of(dataset: &Dataset, mut lines: Lines<'_>, most: usize) -> Vec<Report> {
+    let total = dataset.facts.total();
     let placed = lines.placed();
     let (order, omitted) = ordered(&mut lines, &placed, total.leads_by_remote(), most);
     let mut row_of: Vec<Option<u32>> = vec![None; lines.len()];
@@ -256,11 +258,11 @@ fn of(study: &Study, mut lines: Lines<'_>, most: usize) -> Vec<Report> {
     });
     lines.each_of_sites(|number, via, figure| {
         if let Some(row) = row_of[number] {
-            shown[row as usize].add(via.map(|via| study.code.function_name(via)).as_deref(), figure);
+            shown[row as usize].add(via.map(|via| dataset.code.function_name(via)).as_deref(), figure);
         }
     });
-    let mut columns = counts::columns(study.about.count_noun());
-    columns.extend(misses::columns(study));
+    let mut columns = counts::columns(dataset.about.count_noun());
+    columns.extend(misses::columns(dataset));
     columns.extend([
         Column::metric(&metrics::FIRST_TOUCH),
         Column::metric(&metrics::UNPINNED_FIRST_TOUCH),
@@ -269,7 +271,7 @@ fn of(study: &Study, mut lines: Lines<'_>, most: usize) -> Vec<Report> {
     ]);
     let rows = order.par_iter().zip(shown).map(|(number, line)| {
         let mut row = counts::values(&line.counts, &total);
-        row.extend(misses::values(study, |_| line.missed));
+        row.extend(misses::values(dataset, |_| line.missed));
         row.extend([
             Value::Count(line.touches.pinned),
             Value::Count(line.touches.unpinned),
@@ -279,7 +281,7 @@ fn of(study: &Study, mut lines: Lines<'_>, most: usize) -> Vec<Report> {
         row
     });
     let table = Table { rows: rows.collect(), columns, omitted };
-    vec![Report::new("lines", "lines", "source lines", Shape::Table(table)).doubting(name_doubts(study))]
+    vec![Report::new("lines", "lines", "source lines", Shape::Table(table)).doubting(name_doubts(dataset))]
 }
 
 /// The functions that acted for a line.

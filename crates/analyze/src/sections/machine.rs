@@ -1,10 +1,10 @@
 //! Section `machine`: the machine in force.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
+pub fn run(dataset: &Dataset) -> Vec<Report> {
     let columns = vec![
         Column::new("node", "node"),
         Column::new("cpus", "CPUs"),
@@ -15,7 +15,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         Column::new("latency_ns", "latency, ns").only(Shown::Data),
         Column::new("bandwidth", "bandwidth, B/s").only(Shown::Data),
     ];
-    let rows = study.machine.nodes.iter().map(|node| {
+    let rows = dataset.machine.nodes.iter().map(|node| {
         vec![
             Value::Node(node.id),
             Value::Text(node.cpus.to_string()),
@@ -27,7 +27,7 @@ pub fn run(study: &Study) -> Vec<Report> {
             Value::maybe(node.bandwidth, |bandwidth| Value::Number(bandwidth, None)),
         ]
     });
-    let kind = if study.machine.is_virtual { "virtual machine" } else { "machine" };
+    let kind = if dataset.machine.is_virtual { "virtual machine" } else { "machine" };
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
-    vec![Report::new("machine", "machine", format!("{kind} {}", study.machine.name), Shape::Table(table))]
+    vec![Report::new("machine", "machine", format!("{kind} {}", dataset.machine.name), Shape::Table(table))]
 }

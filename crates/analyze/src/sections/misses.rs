@@ -1,13 +1,13 @@
 //! The columns of misses that tables of threads and of code have, where the recording had a cache.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::cache_misses::{Missed, Misses};
 use crate::model::metrics;
 use crate::model::report::{Column, Shown, Value};
 
 /// The columns that [`values`] fills.
-pub fn columns(study: &Study) -> [Column; 3] {
-    let shown = if study.misses.is_some() { Shown::Everywhere } else { Shown::Data };
+pub fn columns(dataset: &Dataset) -> [Column; 3] {
+    let shown = if dataset.facts.misses.is_some() { Shown::Everywhere } else { Shown::Data };
     [
         Column::metric(&metrics::CACHE_MISSES).only(shown),
         Column::metric(&metrics::READ_MISSES).only(Shown::Data),
@@ -16,8 +16,8 @@ pub fn columns(study: &Study) -> [Column; 3] {
 }
 
 /// What of a row missed; nothing, where there was no cache.
-pub fn values(study: &Study, of: impl FnOnce(&Misses) -> Missed) -> [Value; 3] {
-    let missed = study.misses.as_ref().map(of);
+pub fn values(dataset: &Dataset, of: impl FnOnce(&Misses) -> Missed) -> [Value; 3] {
+    let missed = dataset.facts.misses.as_ref().map(of);
     [
         Value::maybe(missed, |missed| Value::Count(missed.accesses())),
         Value::maybe(missed, |missed| Value::Count(missed.reads)),

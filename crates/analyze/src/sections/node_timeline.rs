@@ -1,7 +1,8 @@
-//! Section `node-timeline`: the traffic of every node over time: what it serves, what its threads do, what is placed there.
+//! Section `node-timeline`: the traffic of every node over time: what it serves, what its threads do, what is placed
+//! there.
 
+use crate::dataset::Dataset;
 use crate::dataset::caveats::spread_doubts;
-use crate::dataset::study::Study;
 use crate::facts::placed;
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Table, Value};
@@ -19,9 +20,9 @@ struct Cell {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
+pub fn run(dataset: &Dataset) -> Vec<Report> {
     let mut cells: BTreeMap<(Bin, Option<NodeId>), Cell> = BTreeMap::new();
-    let (times, longest) = study.node_times.spread(&study.about);
+    let (times, longest) = dataset.facts.node_times.spread(&dataset.about);
     for ((bin, node, home, _), tally) in &times.0 {
         cells.entry((*bin, *home)).or_default().served += *tally;
         let by = cells.entry((*bin, *node)).or_default();
@@ -30,7 +31,7 @@ pub fn run(study: &Study) -> Vec<Report> {
             by.remote += *tally;
         }
     }
-    for row in study.placed.iter().filter(|row| row.home.is_some()) {
+    for row in dataset.memory.placed.iter().filter(|row| row.home.is_some()) {
         cells.entry((row.bin_from, row.home)).or_default().placed += placed::bytes(row);
     }
     let columns = vec![
@@ -43,7 +44,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     ];
     let row = |((bin, node), cell): (&(Bin, Option<NodeId>), &Cell)| {
         vec![
-            Value::Time(u64::from(bin.0).saturating_mul(study.about.meta.bin_ns)),
+            Value::Time(u64::from(bin.0).saturating_mul(dataset.about.meta.bin_ns)),
             Value::maybe(*node, Value::Node),
             Value::Count(cell.served.accesses()),
             Value::Count(cell.made.accesses()),
@@ -54,6 +55,6 @@ pub fn run(study: &Study) -> Vec<Report> {
     let table = Table { columns, rows: cells.iter().map(row).collect(), omitted: 0 };
     vec![
         Report::new("node-timeline", "node_timeline", "nodes over time", Shape::Table(table))
-            .doubting([study.access_doubts(), spread_doubts(study, longest)].concat()),
+            .doubting([dataset.access_doubts(), spread_doubts(dataset, longest)].concat()),
     ]
 }

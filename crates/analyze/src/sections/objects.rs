@@ -1,22 +1,23 @@
 //! Section `objects`: accesses by what they went to.
 //!
-//! Heap objects of one allocation stack are one row: a program that allocates a thousand rows of a matrix on one line has
-//! one thing to change. Other objects are what their name says, over all processes.
+//! Heap objects of one allocation stack are one row: a program that allocates a thousand rows of a matrix on one line
+//! has one thing to change. Other objects are what their name says, over all processes.
 
 use crate::advice::classify::{self, Judged};
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::dataset::usages::{self, Usages};
 use crate::facts::code::OwnPlace;
-use crate::facts::margins;
+use crate::facts::imported_totals;
 use crate::facts::placed::{self, FirstTouches};
 use crate::model::counts::{self, Counts};
 use crate::model::metrics;
 use crate::model::object_group::Group;
-use crate::model::report::{Column, Report, Shape, Shown, Table, Value, Word};
+use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
 use crate::model::tally::{self, Bound};
 use crate::sections::lines::via;
+use numalens_profile::ObjectAttribution;
 use numalens_profile::ids::{ObjectId, ProcessId};
-use numalens_profile::tables::{BY_ADDRESS, Object};
+use numalens_profile::tables::Object;
 use numalens_profile::words::{Fault, ObjectKind};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
@@ -63,119 +64,120 @@ impl Rows {
             None => self.of_group(object, Group::Lost(object)),
         }
     }
+
+    /// Adds what the objects are.
+    fn add_objects(&mut self, dataset: &Dataset) {
+        for (id, object) in &dataset.memory.objects {
+            let row = self.of_group(*id, Group::of(object));
+            tally::add(&mut row.size, object.size);
+            tally::add(&mut row.count, object.count);
+            row.processes.insert(object.process);
+            // By id among equals, so that equal profiles give equal reports.
+            let key = (object.size, Reverse(*id));
+            if row.example.as_ref().is_none_or(|example| (example.size, Reverse(example.object)) < key) {
+                row.example = Some(object.clone());
+            }
+        }
+    }
+
+    /// Adds accesses. The answer has those of everything.
+    fn add_accesses(&mut self, dataset: &Dataset) -> Counts {
+        let mut total = Counts::default();
+        for (key, tally) in &dataset.facts.by_object.sums {
+            let row = self.of(key.object);
+            row.counts.add(key.class, *tally);
+            *row.accessed.entry(key.home).or_default() += tally.accesses();
+            *row.users.entry(key.node).or_default() += tally.accesses();
+            total.add(key.class, *tally);
+        }
+        if let Some(imported) = &dataset.facts.sites.imported {
+            for (id, sum) in &imported.objects {
+                let counts = imported_totals::counts(sum);
+                self.of(*id).counts += counts;
+                total += counts;
+            }
+        }
+        for (id, bound) in &dataset.facts.by_object.bounds {
+            self.of(*id).bound += *bound;
+        }
+        total
+    }
+
+    /// Adds pages by home.
+    fn add_pages(&mut self, dataset: &Dataset) {
+        for page in &dataset.memory.placed {
+            if let Some(object) = page.object {
+                let row = self.of(object);
+                row.touches.add(page);
+                *row.homes.entry(page.home).or_default() += placed::bytes(page);
+            }
+        }
+        // Of a block that has grown: pages that were placed for the one that it was before.
+        for page in dataset.memory.pages.iter().filter(|row| row.fault == Fault::Moved) {
+            if let Some(object) = page.object {
+                *self.of(object).homes.entry(page.home).or_default() += placed::bytes(page);
+            }
+        }
+    }
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
+pub fn run(dataset: &Dataset) -> Vec<Report> {
     let mut rows = Rows::default();
-    for (id, object) in &study.objects {
-        let row = rows.of_group(*id, Group::of(object));
-        tally::add(&mut row.size, object.size);
-        tally::add(&mut row.count, object.count);
-        row.processes.insert(object.process);
-        // By id among equals, so that equal profiles give equal reports.
-        if row
-            .example
-            .as_ref()
-            .is_none_or(|example| (example.size, Reverse(example.object)) < (object.size, Reverse(*id)))
-        {
-            row.example = Some(object.clone());
-        }
-    }
-    let mut total = Counts::default();
-    for (key, tally) in &study.by_object.sums {
-        let row = rows.of(key.object);
-        row.counts.add(key.class, *tally);
-        *row.accessed.entry(key.home).or_default() += tally.accesses();
-        *row.users.entry(key.node).or_default() += tally.accesses();
-        total.add(key.class, *tally);
-    }
-    if let Some(margins) = &study.sites.margins {
-        for (id, sum) in &margins.objects {
-            let counts = margins::counts(sum);
-            rows.of(*id).counts += counts;
-            total += counts;
-        }
-    }
-    for (id, bound) in &study.by_object.bounds {
-        rows.of(*id).bound += *bound;
-    }
-    let rest = unattributed(study);
-    for page in &study.placed {
-        if let Some(object) = page.object {
-            let row = rows.of(object);
-            row.touches.add(page);
-            *row.homes.entry(page.home).or_default() += placed::bytes(page);
-        }
-    }
-    // Of a block that has grown: pages that were placed for the one that it was before.
-    for page in study.pages.iter().filter(|row| row.fault == Fault::Moved) {
-        if let Some(object) = page.object {
-            *rows.of(object).homes.entry(page.home).or_default() += placed::bytes(page);
-        }
-    }
+    rows.add_objects(dataset);
+    let total = rows.add_accesses(dataset);
+    rows.add_pages(dataset);
     let mut sorted = rows.all;
     let order = total.order();
     let importance = |row: &Row| (order(&row.counts), Reverse(row.touches.bytes), Reverse(row.size));
     sorted.sort_by(|(a, x), (b, y)| importance(x).cmp(&importance(y)).then_with(|| a.cmp(b)));
     // Where remote is no farther than local there is nothing to judge.
-    let mut judged = match usages::matters(study) {
-        true => classify::objects(&Usages::of(study)),
+    let mut judged = match usages::matters(dataset) {
+        true => classify::objects(&Usages::of(dataset)),
         false => FxHashMap::default(),
     };
+    let rest = unattributed(dataset);
     let (mut in_part, mut untold) = (false, false);
-    let table = Table {
-        rows: sorted
-            .into_iter()
-            .map(|(group, mut row)| {
-                let beyond = beyond(&group, &row, &rest);
-                if beyond > 0 {
-                    // It is among those.
-                    row.bound.untold = 0;
-                }
-                untold |= row.bound.untold > 0;
-                let judged = judged.remove(&group);
-                let mut values = values(study, &group, row, &total, judged);
-                in_part |= beyond > 0;
-                if beyond > 0 {
-                    counts::at_least(&mut values, beyond, &total);
-                }
-                values
-            })
-            .collect(),
-        columns: columns(study.about.count_noun()),
-        omitted: 0,
+    let row = |(group, mut row): (Group, Row)| {
+        let beyond = beyond(&group, &row, &rest);
+        if beyond > 0 {
+            // It is among those.
+            row.bound.untold = 0;
+        }
+        untold |= row.bound.untold > 0;
+        let judged = judged.remove(&group);
+        let mut values = values(dataset, &group, row, &total, judged);
+        in_part |= beyond > 0;
+        if beyond > 0 {
+            counts::at_least(&mut values, beyond, &total);
+        }
+        values
     };
-    let mut doubts = doubts(study, &total);
-    if in_part {
-        doubts.push(
-            "small heap blocks were sampled, and rows of them show how many accesses they may have, from least to most; `record \
-             --engine exact --objects exact` tells"
-                .to_owned(),
-        );
-    }
-    if untold {
-        doubts.push(
-            "of some accesses to pages that several objects share none was looked at: rows show how many they may have, from least to most; \
-             `record --engine exact --objects exact` tells"
-                .to_owned(),
-        );
-    }
+    let rows = sorted.into_iter().map(row).collect();
+    let table = Table { rows, columns: columns(dataset.about.count_noun()), omitted: 0 };
+    let mut doubts = doubts(dataset, &total);
+    doubts.extend(in_part.then(|| SAMPLED_BLOCKS.to_owned()));
+    doubts.extend(untold.then(|| SHARED_PAGES.to_owned()));
     vec![Report::new("objects", "objects", "objects", Shape::Table(table)).doubting(doubts)]
 }
+
+const SAMPLED_BLOCKS: &str = "small heap blocks were sampled, and rows of them show how many accesses they may have, \
+                              from least to most; `record --engine exact --objects exact` tells";
+const SHARED_PAGES: &str = "of some accesses to pages that several objects share none was looked at: rows show how many \
+                            they may have, from least to most; `record --engine exact --objects exact` tells";
 
 /// Blocks below this size are sampled by bytes.
 const SAMPLED_BELOW: u64 = 4 << 10;
 
-/// Accesses to heap memory, by process, of which nobody knows whose they are: any of them may have gone to small blocks that
-/// were not sampled, which a row of sampled ones stands for as well.
-fn unattributed(study: &Study) -> BTreeMap<ProcessId, u64> {
+/// Accesses to heap memory, by process, of which nobody knows whose they are: any of them may have gone to small blocks
+/// that were not sampled, which a row of sampled ones stands for as well.
+fn unattributed(dataset: &Dataset) -> BTreeMap<ProcessId, u64> {
     let mut rest = BTreeMap::new();
-    if study.about.meta.unit_note.contains(BY_ADDRESS) {
+    if dataset.about.meta.object_attribution() == ObjectAttribution::EveryAccess {
         return rest;
     }
-    for (key, tally) in &study.by_object.sums {
-        let Some(object) = study.objects.get(&key.object) else { continue };
+    for (key, tally) in &dataset.facts.by_object.sums {
+        let Some(object) = dataset.memory.objects.get(&key.object) else { continue };
         let heap = matches!(object.kind, ObjectKind::Heap | ObjectKind::Unknown);
         if heap && object.site.is_none() && object.stack.is_none() {
             *rest.entry(object.process).or_default() += tally.accesses();
@@ -223,9 +225,9 @@ fn columns(noun: &'static str) -> Vec<Column> {
     columns
 }
 
-fn values(study: &Study, group: &Group, row: Row, total: &Counts, judged: Option<Judged>) -> Vec<Value> {
+fn values(dataset: &Dataset, group: &Group, row: Row, total: &Counts, judged: Option<Judged>) -> Vec<Value> {
     let example = row.example.as_ref();
-    let place: Option<OwnPlace> = example.and_then(|o| study.wanted_at(o.stack, o.site));
+    let place: Option<OwnPlace> = example.and_then(|o| dataset.wanted_at(o.stack, o.site));
     let (kind, name) = match group {
         Group::Allocated { name, .. } => (ObjectKind::Heap, name.clone()),
         Group::Named { kind, name } => (*kind, name.clone()),
@@ -248,60 +250,59 @@ fn values(study: &Study, group: &Group, row: Row, total: &Counts, judged: Option
         Value::Text(kind.word().to_string()),
         Value::Text(if name.is_empty() && row.count > 1 { format!("{} objects", row.count) } else { name }),
         Value::maybe(place.clone(), |place| Value::Location(place.location)),
-        callers(study, example, place.as_ref()),
+        callers(dataset, example, place.as_ref()),
         via(&place.and_then(|place| place.via).into_iter().collect()),
         Value::maybe(example.and_then(|o| o.stack), |stack| {
-            Value::List(study.code.stack(stack).into_iter().map(Value::Text).collect())
+            Value::List(dataset.code.stack(stack).into_iter().map(Value::Text).collect())
         }),
         Value::maybe(example.and_then(|o| o.thread), |thread| Value::Id(u64::from(thread.0))),
-        Value::maybe(example.and_then(|o| study.pinning.at(o.thread?, o.birth_ns)), Value::Node),
+        Value::maybe(example.and_then(|o| dataset.program.pinning.at(o.thread?, o.birth_ns)), Value::Node),
         Value::maybe(example, |o| Value::Id(u64::from(o.object.0))),
         Value::maybe(alone, |o| Value::Address(o.base)),
         Value::maybe(alone, |o| Value::Time(o.birth_ns)),
         Value::maybe(alone.and_then(|o| o.death_ns), Value::Time),
     ]);
     let pattern = judged.as_ref().and_then(|judged| judged.pattern);
-    let word = |word: &'static Word| Value::Text(word.name.to_string());
     values.extend([
-        Value::maybe(pattern, |(pattern, _)| word(pattern)),
-        Value::maybe(pattern, |(_, remedy)| word(remedy)),
+        Value::maybe(pattern, |(pattern, _)| Value::Text(pattern.name().to_string())),
+        Value::maybe(pattern, |(_, remedy)| Value::Text(remedy.name().to_string())),
         Value::maybe(judged, |judged| Value::Record(judged.evidence)),
     ]);
     values
 }
 
 /// Who called the place: what tells apart the rows of a function that allocates for others.
-fn callers(study: &Study, example: Option<&Object>, place: Option<&OwnPlace>) -> Value {
+fn callers(dataset: &Dataset, example: Option<&Object>, place: Option<&OwnPlace>) -> Value {
     let (Some(stack), Some(place)) = (example.and_then(|object| object.stack), place) else { return Value::Absent };
-    let callers = study.code.callers(stack, place.site, CALLERS);
+    let callers = dataset.code.callers(stack, place.site, CALLERS);
     if callers.is_empty() { Value::Absent } else { Value::List(callers.into_iter().map(Value::Text).collect()) }
 }
 
 /// As many callers are usually enough to tell rows apart.
 const CALLERS: usize = 2;
 
-fn doubts(study: &Study, total: &Counts) -> Vec<String> {
-    let mut doubts = study.access_doubts();
+fn doubts(dataset: &Dataset, total: &Counts) -> Vec<String> {
+    let mut doubts = dataset.access_doubts();
     let without_heap: Vec<String> =
-        study.processes.iter().filter(|p| !p.heap_observed).map(|p| p.pid.to_string()).collect();
+        dataset.program.processes.iter().filter(|p| !p.heap_observed).map(|p| p.pid.to_string()).collect();
     if !without_heap.is_empty() {
         let names = without_heap.iter().take(5).cloned().collect::<Vec<_>>().join(", ");
         let more = if without_heap.len() > 5 { format!(" and {} more", without_heap.len() - 5) } else { String::new() };
         doubts.push(format!("heap calls of process {names}{more} were not observed: its heap is one object"));
     }
-    if total.samples > 0 && !study.about.sampled() {
+    if total.samples > 0 && !dataset.about.sampled() {
         doubts.push(format!(
             "figures with an interval are estimated: {} accesses to pages that several objects share are divided among them by the {} of \
              those that were looked at; figures without one are exact",
             total.estimated, total.samples
         ));
     }
-    let all = study.total().accesses();
+    let all = dataset.facts.total().accesses();
     if total.accesses() < all {
         doubts.push(format!(
             "covers {} of {all} {}: the others were not tried for an object",
             total.accesses(),
-            study.about.count_noun()
+            dataset.about.count_noun()
         ));
     }
     doubts

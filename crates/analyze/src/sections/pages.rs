@@ -1,6 +1,6 @@
 //! Section `pages`: the pages with most accesses from other nodes, and who uses them.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::ancestry::Ancestry;
 use crate::facts::page_sums::OfPage;
 use crate::facts::page_use::PageKey;
@@ -18,7 +18,8 @@ use std::cmp::Reverse;
 /// More rows than anyone reads; the facts have them all.
 const MOST: usize = 1000;
 
-/// The last known period of every page. Pages that a process has not placed itself are those of the process that forked it.
+/// The last known period of every page. Pages that a process has not placed itself are those of the process that forked
+/// it.
 pub struct Homes<'a> {
     processes: FxHashMap<ProcessId, Vec<Placed<'a>>>,
     ancestry: Ancestry,
@@ -31,10 +32,10 @@ struct Placed<'a> {
 }
 
 impl<'a> Homes<'a> {
-    /// Sorts the rows of a study.
-    pub fn new(study: &'a Study) -> Self {
+    /// Sorts the rows of a dataset.
+    pub fn new(dataset: &'a Dataset) -> Self {
         let mut processes: FxHashMap<ProcessId, Vec<Placed>> = FxHashMap::default();
-        for row in &study.pages {
+        for row in &dataset.memory.pages {
             processes.entry(row.process).or_default().push(Placed { row, reach: row.page.0.saturating_add(row.count) });
         }
         for rows in processes.values_mut() {
@@ -45,7 +46,7 @@ impl<'a> Homes<'a> {
                 placed.reach = reach;
             }
         }
-        Homes { processes, ancestry: Ancestry::new(&study.processes) }
+        Homes { processes, ancestry: Ancestry::new(&dataset.program.processes) }
     }
 
     /// The newest run that covers a page.
@@ -87,10 +88,10 @@ struct Used<'a> {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let homes = Homes::new(study);
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let homes = Homes::new(dataset);
     // There may be millions: they are ordered by little, and all of it is looked at for those that are shown.
-    let sums = study.by_page.sums.par_pages().map(|users| {
+    let sums = dataset.facts.by_page.sums.par_pages().map(|users| {
         let (page, process) = users[0].0.page();
         let home = homes.of(process, page).and_then(|row| row.home);
         let away = |key: &PageKey| {
@@ -114,21 +115,25 @@ pub fn run(study: &Study) -> Vec<Report> {
         pages.truncate(MOST);
     }
     pages.sort_unstable_by_key(order);
-    let rows = pages.iter().map(|used| row(study, used, homes.of(used.page.0, used.page.1), total)).collect();
-    let table = Table { columns: columns(study), rows, omitted };
-    let doubts = match study.sums_only() {
+    let rows = pages.iter().map(|used| row(dataset, used, homes.of(used.page.0, used.page.1), total)).collect();
+    let table = Table { columns: columns(dataset), rows, omitted };
+    let doubts = match dataset.facts.sums_only() {
         Some(missing) => vec![missing],
-        None if study.by_page.sums.is_empty() => vec![study.about.none("accesses to pages")],
+        None if dataset.facts.by_page.sums.is_empty() => vec![dataset.about.none("accesses to pages")],
         None => Vec::new(),
     };
     vec![Report::new("pages", "pages", "pages", Shape::Table(table)).doubting(doubts)]
 }
 
-fn columns(study: &Study) -> Vec<Column> {
+fn columns(dataset: &Dataset) -> Vec<Column> {
     vec![
-        Column::new("pid", "pid").only(if study.processes.len() > 1 { Shown::Everywhere } else { Shown::Data }),
+        Column::new("pid", "pid").only(if dataset.program.processes.len() > 1 {
+            Shown::Everywhere
+        } else {
+            Shown::Data
+        }),
         Column::new("address", "page"),
-        Column { title: study.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
+        Column { title: dataset.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
         Column::metric(&metrics::SHARE),
         Column::at("away", &metrics::REMOTE),
         Column::metric(&metrics::READS).only(Shown::Data),
@@ -145,16 +150,16 @@ fn columns(study: &Study) -> Vec<Column> {
 }
 
 /// `total`: accesses of all pages, and samples.
-fn row(study: &Study, used: &Used, placed: Option<&PlacedPages>, total: (u64, u64)) -> Vec<Value> {
+fn row(dataset: &Dataset, used: &Used, placed: Option<&PlacedPages>, total: (u64, u64)) -> Vec<Value> {
     let Used { page: (process, page), away, users, .. } = *used;
     let mut all = Tally::default();
     users.iter().for_each(|(_, tally)| all += *tally);
     let by_node = exclusivity::by_node(users).map(|(node, tally)| (node, tally.accesses()));
-    let (max, sum) = exclusivity::of_page(study, users);
-    let object = placed.and_then(|row| study.objects.get(&row.object?));
-    let place = placed.and_then(|row| study.code.own_on_stack(row.stack, row.site));
+    let (max, sum) = exclusivity::of_page(dataset, users);
+    let object = placed.and_then(|row| dataset.memory.objects.get(&row.object?));
+    let place = placed.and_then(|row| dataset.code.own_on_stack(row.stack, row.site));
     vec![
-        Value::maybe(study.pid(process), |pid| Value::Id(u64::from(pid))),
+        Value::maybe(dataset.program.pid(process), |pid| Value::Id(u64::from(pid))),
         Value::Address(page.address()),
         counts::estimate(all.accesses(), all.samples),
         percent(all.accesses(), total.0, total.1),

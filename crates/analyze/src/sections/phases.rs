@@ -1,10 +1,10 @@
 //! Section `phases`: named spans of the program, and what it accessed while they lasted.
 //!
-//! Counts have time bins, so a phase gets the bins that begin in it, or, of exact counts, those that [`Looks`] say are
-//! of it: right to a bin's width at its ends. All threads count: whose accesses they are is not kept by time.
+//! Counts have time bins, so a phase gets the bins that begin in it, or, of exact counts, those that [`CounterPolls`]
+//! say are of it: right to a bin's width at its ends. All threads count: whose accesses they are is not kept by time.
 
-use crate::dataset::study::Study;
-use crate::facts::looks::{Looks, Span};
+use crate::dataset::Dataset;
+use crate::facts::counter_polls::{CounterPolls, Span};
 use crate::model::counts::{self, Counts};
 use crate::model::report::{Column, Report, Shape, Shown, Table, Value};
 use numalens_profile::ids::Bin;
@@ -35,28 +35,33 @@ pub fn span(phases: &[Phase], name: &str) -> Result<(Span, Option<String>), Stri
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let (total, classes, looks) = (study.total(), study.node_times.classes(), Looks::of(&study.about));
-    let mut phases: Vec<&Phase> = study.phases.iter().collect();
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let (total, classes, polls) =
+        (dataset.facts.total(), dataset.facts.node_times.classes(), CounterPolls::of(&dataset.about));
+    let mut phases: Vec<&Phase> = dataset.program.phases.iter().collect();
     phases.sort_by_key(|phase| (phase.start_ns, phase.process, phase.phase));
     let mut columns = vec![
         Column::new("name", "phase"),
-        Column::new("pid", "pid").only(if study.processes.len() > 1 { Shown::Everywhere } else { Shown::Data }),
+        Column::new("pid", "pid").only(if dataset.program.processes.len() > 1 {
+            Shown::Everywhere
+        } else {
+            Shown::Data
+        }),
         Column::new("thread", "thread"),
         Column::new("start_s", "start"),
         Column::new("end_s", "end"),
     ];
-    columns.extend(counts::columns(study.about.count_noun()));
+    columns.extend(counts::columns(dataset.about.count_noun()));
     let mut short = 0;
     let rows = phases.iter().map(|phase| {
         let mut row = vec![
             Value::Text(phase.name.clone()),
-            Value::maybe(study.pid(phase.process), |pid| Value::Id(u64::from(pid))),
+            Value::maybe(dataset.program.pid(phase.process), |pid| Value::Id(u64::from(pid))),
             Value::maybe(phase.thread, |thread| Value::Id(u64::from(thread.0))),
             Value::Time(phase.start_ns),
             Value::maybe(phase.end_ns, Value::Time),
         ];
-        let bins = bins(study, looks.as_ref(), phase);
+        let bins = bins(dataset, polls.as_ref(), phase);
         short += u64::from(bins.is_none() && phase.end_ns != Some(phase.start_ns));
         let counts = bins.map(|bins| during(&classes, bins)).unwrap_or_default();
         row.extend(counts::values(&counts, &total));
@@ -64,11 +69,12 @@ pub fn run(study: &Study) -> Vec<Report> {
     });
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
     let mut doubts = Vec::new();
-    if study.phases.is_empty() {
+    if dataset.program.phases.is_empty() {
         doubts.push("the program named no phases".to_string());
     } else {
-        let bin_ms = study.about.meta.bin_ns as f64 / 1e6;
-        let between = looks.as_ref().and_then(Looks::words).map(|words| format!("; {words}")).unwrap_or_default();
+        let bin_ms = dataset.about.meta.bin_ns as f64 / 1e6;
+        let between =
+            polls.as_ref().and_then(CounterPolls::words).map(|words| format!("; {words}")).unwrap_or_default();
         doubts.push(format!("accesses of all threads, to a time bin of {bin_ms:.1} ms{between}"));
     }
     if short > 0 {
@@ -81,11 +87,11 @@ pub fn run(study: &Study) -> Vec<Report> {
 }
 
 /// The bins of a phase; none: it is too short to have any.
-fn bins(study: &Study, looks: Option<&Looks>, phase: &Phase) -> Option<RangeInclusive<u32>> {
-    if let Some(looks) = looks {
-        return looks.bins((Some(phase.start_ns), phase.end_ns));
+fn bins(dataset: &Dataset, polls: Option<&CounterPolls>, phase: &Phase) -> Option<RangeInclusive<u32>> {
+    if let Some(polls) = polls {
+        return polls.bins((Some(phase.start_ns), phase.end_ns));
     }
-    let bin = |ns: u64| u32::try_from(ns.div_ceil(study.about.meta.bin_ns.max(1))).unwrap_or(u32::MAX);
+    let bin = |ns: u64| u32::try_from(ns.div_ceil(dataset.about.meta.bin_ns.max(1))).unwrap_or(u32::MAX);
     let until = phase.end_ns.map_or(u32::MAX, bin);
     (bin(phase.start_ns) < until).then(|| bin(phase.start_ns)..=until - 1)
 }

@@ -1,7 +1,8 @@
-//! Section `remote-frees`: blocks released by another thread, or on another node, than the one that allocated them. Allocators keep such blocks for
-//! the releasing thread, or send them back: either way memory of one node ends in the hands of another.
+//! Section `remote-frees`: blocks released by another thread, or on another node, than the one that allocated them.
+//! Allocators keep such blocks for the releasing thread, or send them back: either way memory of one node ends in the
+//! hands of another.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::model::counts::percent;
 use crate::model::metrics;
 use crate::model::report::{Column, Location, Report, Shape, Table, Value};
@@ -21,8 +22,8 @@ struct Row {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let mut calls: Vec<&Allocation> = study.allocations.iter().collect();
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let mut calls: Vec<&Allocation> = dataset.facts.allocations.iter().collect();
     calls.sort_by_key(|call| call.time_ns);
     let mut live: FxHashMap<(ProcessId, u64), &Allocation> = FxHashMap::default();
     let mut rows: BTreeMap<Location, Row> = BTreeMap::new();
@@ -33,15 +34,18 @@ pub fn run(study: &Study) -> Vec<Report> {
             continue;
         }
         let Some(made) = live.remove(&block) else { continue };
-        let object = made.object.and_then(|id| study.objects.get(&id));
-        let place = object.and_then(|object| study.code.own_on_stack(object.stack, object.site));
+        let object = made.object.and_then(|id| dataset.memory.objects.get(&id));
+        let place = object.and_then(|object| dataset.code.own_on_stack(object.stack, object.site));
         let row = rows.entry(place.map(|place| place.location).unwrap_or_else(nowhere)).or_default();
         row.frees += 1;
         if call.thread == made.thread {
             continue;
         }
         row.threads += 1;
-        let (from, to) = (study.pinning.at(made.thread, made.time_ns), study.pinning.at(call.thread, call.time_ns));
+        let (from, to) = (
+            dataset.program.pinning.at(made.thread, made.time_ns),
+            dataset.program.pinning.at(call.thread, call.time_ns),
+        );
         if from.is_some() && to.is_some() && from != to {
             row.nodes += 1;
             row.bytes += made.weight;
@@ -68,7 +72,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         ]
     });
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
-    let doubts = match (&table.rows[..], study.allocations.iter().any(|call| call.weight > call.bytes)) {
+    let doubts = match (&table.rows[..], dataset.facts.allocations.iter().any(|call| call.weight > call.bytes)) {
         ([], _) => vec!["no releases of recorded blocks were seen".to_string()],
         (_, true) => {
             vec!["small blocks were sampled: counts are of those that were seen, bytes are estimates".to_string()]

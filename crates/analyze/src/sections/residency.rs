@@ -1,6 +1,7 @@
-//! Section `residency`: live and allocated bytes of the heap, and placed bytes, over time. Of what is only reserved, what was touched.
+//! Section `residency`: live and allocated bytes of the heap, and placed bytes, over time. Of what is only reserved,
+//! what was touched.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::placed;
 use crate::model::metrics;
 use crate::model::report::{Field, Report, Series, Shape, Value};
@@ -13,84 +14,110 @@ use rustc_hash::FxHashMap;
 /// A damaged bin number must not become a giant series.
 const MOST_BINS: u64 = 100_000;
 
-/// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let meta = &study.about.meta;
-    let width = meta.bin_ns.max(1);
-    let bins = u64::from(meta.bins).clamp(1, MOST_BINS) as usize;
-    let bin_of = |time: u64| ((time / width) as usize).min(bins - 1);
-    let committed = allocation_matrix::committed(study);
-    let mut calls: Vec<&Allocation> = study.allocations.iter().collect();
-    calls.sort_by_key(|call| call.time_ns);
-    let mut live: FxHashMap<(ProcessId, u64), u64> = FxHashMap::default();
-    let (mut now, mut most, mut total, mut before) = (0u64, 0u64, 0u64, 0u64);
-    let mut integral = 0.0;
-    let mut allocated = vec![0u64; bins];
-    // The most in each bin; a bin without calls has what the one before ended with.
-    let mut peaks: Vec<Option<u64>> = vec![None; bins];
-    let mut ends: Vec<Option<u64>> = vec![None; bins];
-    for call in calls {
-        integral += now as f64 * call.time_ns.saturating_sub(before) as f64 / 1e9;
-        before = call.time_ns;
-        let bin = bin_of(call.time_ns);
-        let at_begin = now;
+/// The heap over time, in the making.
+#[derive(Default)]
+struct Heap {
+    blocks: FxHashMap<(ProcessId, u64), u64>,
+    now: u64,
+    most: u64,
+    total: u64,
+    /// When it changed last.
+    before: u64,
+    byte_seconds: f64,
+    /// By bin.
+    allocated: Vec<u64>,
+    /// The most in each bin; a bin without calls has what the one before ended with.
+    peaks: Vec<Option<u64>>,
+    ends: Vec<Option<u64>>,
+}
+
+impl Heap {
+    /// Empty, over so many bins.
+    fn over(bins: usize) -> Heap {
+        Heap { allocated: vec![0; bins], peaks: vec![None; bins], ends: vec![None; bins], ..Heap::default() }
+    }
+
+    /// What it holds, it holds until then.
+    fn advance(&mut self, time_ns: u64) {
+        self.byte_seconds += self.now as f64 * time_ns.saturating_sub(self.before) as f64 / 1e9;
+        self.before = time_ns;
+    }
+
+    /// Adds a call. They come in order of time.
+    fn add(&mut self, call: &Allocation, bin: usize, committed: impl Fn(&Allocation) -> u64) {
+        self.advance(call.time_ns);
+        let at_begin = self.now;
         let block = (call.process, call.address);
         if matches!(call.call, Call::Free | Call::Munmap) {
-            now = now.saturating_sub(live.remove(&block).unwrap_or(0));
+            self.now = self.now.saturating_sub(self.blocks.remove(&block).unwrap_or(0));
         } else {
             let bytes = committed(call);
-            now = now.saturating_sub(live.insert(block, bytes).unwrap_or(0)).saturating_add(bytes);
-            total = total.saturating_add(bytes);
-            allocated[bin] = allocated[bin].saturating_add(bytes);
+            self.now = self.now.saturating_sub(self.blocks.insert(block, bytes).unwrap_or(0)).saturating_add(bytes);
+            self.total = self.total.saturating_add(bytes);
+            self.allocated[bin] = self.allocated[bin].saturating_add(bytes);
         }
-        most = most.max(now);
-        let peak = peaks[bin].get_or_insert(at_begin);
-        *peak = (*peak).max(now);
-        ends[bin] = Some(now);
+        self.most = self.most.max(self.now);
+        let peak = self.peaks[bin].get_or_insert(at_begin);
+        *peak = (*peak).max(self.now);
+        self.ends[bin] = Some(self.now);
     }
-    integral += now as f64 * meta.duration_ns.saturating_sub(before) as f64 / 1e9;
-    let mut last = 0;
-    let resident: Vec<u64> = (0..bins)
-        .map(|bin| {
-            let peak = peaks[bin].unwrap_or(last);
-            last = ends[bin].unwrap_or(last);
+
+    /// Live bytes by bin.
+    fn live(&self) -> Vec<u64> {
+        let mut last = 0;
+        let bins = self.peaks.iter().zip(&self.ends).map(|(peak, end)| {
+            let peak = peak.unwrap_or(last);
+            last = end.unwrap_or(last);
             peak
-        })
-        .collect();
-    let lines =
-        vec![(&metrics::LIVE, resident), (&metrics::ALLOCATED, allocated), (&metrics::PLACED, in_force(study, bins))];
+        });
+        bins.collect()
+    }
+}
+
+/// Runs the analysis.
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let meta = &dataset.about.meta;
+    let width = meta.bin_ns.max(1);
+    let bins = u64::from(meta.bins).clamp(1, MOST_BINS) as usize;
+    let committed = allocation_matrix::committed(dataset);
+    let mut calls: Vec<&Allocation> = dataset.facts.allocations.iter().collect();
+    calls.sort_by_key(|call| call.time_ns);
+    let mut heap = Heap::over(bins);
+    for call in calls {
+        heap.add(call, ((call.time_ns / width) as usize).min(bins - 1), &committed);
+    }
+    heap.advance(meta.duration_ns);
     let seconds = meta.duration_ns as f64 / 1e9;
-    let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
-    if doubts.is_empty() && study.allocations.is_empty() {
-        doubts.push(study.about.none("allocations"));
-    } else if study.allocations.iter().any(|call| call.weight > call.bytes) {
+    let mut doubts: Vec<String> = dataset.facts.sums_only().into_iter().collect();
+    if doubts.is_empty() && dataset.facts.allocations.is_empty() {
+        doubts.push(dataset.about.none("allocations"));
+    } else if dataset.facts.allocations.iter().any(|call| call.weight > call.bytes) {
         doubts.push("estimated: small allocations were sampled".to_string());
     }
+    let rate = if seconds > 0.0 { Value::Number(heap.total as f64 / seconds, None) } else { Value::Absent };
     let record = vec![
-        Field::new("max_live", "maximum residency", Value::Bytes(most)),
-        Field::new("total_allocated", "total allocation", Value::Bytes(total)),
-        Field::metric(
-            &metrics::ALLOCATION_RATE,
-            if seconds > 0.0 { Value::Number(total as f64 / seconds, None) } else { Value::Absent },
-        ),
-        Field::metric(&metrics::BYTE_SECONDS, Value::Number(integral, None)),
-        Field::new("live_at_end", "never freed", Value::Bytes(now)),
+        Field::new("max_live", "maximum residency", Value::Bytes(heap.most)),
+        Field::new("total_allocated", "total allocation", Value::Bytes(heap.total)),
+        Field::metric(&metrics::ALLOCATION_RATE, rate),
+        Field::metric(&metrics::BYTE_SECONDS, Value::Number(heap.byte_seconds, None)),
+        Field::new("live_at_end", "never freed", Value::Bytes(heap.now)),
     ];
+    let lines = vec![
+        (&metrics::LIVE, heap.live()),
+        (&metrics::ALLOCATED, heap.allocated),
+        (&metrics::PLACED, in_force(dataset, bins)),
+    ];
+    let series = Shape::Series(Series { bin_ns: meta.bin_ns, lines });
     vec![
         Report::new("residency", "residency", "heap", Shape::Record(record)).doubting(doubts),
-        Report::new(
-            "residency",
-            "residency_over_time",
-            "heap over time",
-            Shape::Series(Series { bin_ns: meta.bin_ns, lines }),
-        ),
+        Report::new("residency", "residency_over_time", "heap over time", series),
     ]
 }
 
 /// Bytes of pages in force in each bin.
-fn in_force(study: &Study, bins: usize) -> Vec<u64> {
+fn in_force(dataset: &Dataset, bins: usize) -> Vec<u64> {
     let mut changes = vec![0i128; bins + 1];
-    for row in study.pages.iter().filter(|row| row.home.is_some()) {
+    for row in dataset.memory.pages.iter().filter(|row| row.home.is_some()) {
         let from = (row.bin_from.0 as usize).min(bins);
         // A page that came and went in one bin was there.
         let to = row.bin_to.map_or(bins, |to| (to.0 as usize).max(from + 1)).min(bins);

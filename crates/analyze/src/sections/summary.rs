@@ -1,6 +1,6 @@
 //! Section `summary`: the figures of the whole program.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::cache_misses::Misses;
 use crate::model::about::Unit;
 use crate::model::counts::{class_fields, percent};
@@ -14,25 +14,25 @@ use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let total = study.total();
-    let cells = access_matrix::cells(study);
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let total = dataset.facts.total();
+    let cells = access_matrix::cells(dataset);
     let diagonal = cells.diagonal();
     let pinned = cells.pinned();
     // The same as `total`, but for imported matrices that leave out what had no home.
     let all = cells.all();
-    let unit = study.about.unit;
+    let unit = dataset.about.unit;
     let mut fields = vec![
-        Field::new("unit", "unit", study.about.unit_for_people()).only(Shown::Screen),
-        Field::new("unit", "unit", Value::Text(study.about.meta.unit.clone())).only(Shown::Data),
+        Field::new("unit", "unit", dataset.about.unit_for_people()).only(Shown::Screen),
+        Field::new("unit", "unit", Value::Text(dataset.about.meta.unit.to_string())).only(Shown::Data),
         Field::new("estimated", "estimated", Value::Flag(total.samples > 0)).only(Shown::Data),
         Field::new("samples", "samples", Value::Count(total.samples)).only(Shown::Data),
-        Field::new("accesses", study.about.count_noun(), total.total()),
+        Field::new("accesses", dataset.about.count_noun(), total.total()),
         Field::metric(&metrics::READS, Value::Count(total.reads)),
         Field::metric(&metrics::WRITES, Value::Count(total.writes)),
         Field::new("classes", "classes", Value::Record(class_fields(&total))).only(Shown::Data),
     ];
-    if let Some(missed) = study.misses.as_ref().map(Misses::total) {
+    if let Some(missed) = dataset.facts.misses.as_ref().map(Misses::total) {
         fields.push(Field::metric(&metrics::CACHE_MISSES, Value::Count(missed.accesses())));
         fields.push(Field::metric(&metrics::READ_MISSES, Value::Count(missed.reads)));
         fields.push(Field::metric(&metrics::WRITE_MISSES, Value::Count(missed.writes)));
@@ -52,18 +52,18 @@ pub fn run(study: &Study) -> Vec<Report> {
     let local_class = Field::metric(&metrics::LOCAL_CLASS_SHARE, total.percent(total.class(Class::Local)));
     fields.push(local_class.only(Shown::Data));
     fields.push(Field::metric(&metrics::HOT_REGION, hot_region(&cells, all.accesses(), all.samples)));
-    fields.extend(access_rate(study, &cells));
-    let mut doubts = study.access_doubts();
-    if study.sites.margins.is_some() && study.about.meta.run_time_ns.is_none() {
+    fields.extend(access_rate(dataset, &cells));
+    let mut doubts = dataset.access_doubts();
+    if dataset.facts.sites.imported.is_some() && dataset.about.meta.run_time_ns.is_none() {
         doubts.push(
             "the NUMA access rate needs the run time of the program: import it again with --run-time SECONDS"
                 .to_string(),
         );
     }
-    fields.push(Field::metric(&metrics::APPLICATION_EXCLUSIVITY, exclusivity::of_application(study, &mut doubts)));
-    fields.extend(balance(study, &cells));
-    fields.push(Field::new("distances", "by distance", distances(study, &cells, all.accesses(), all.samples)));
-    fields.push(first_touch(study));
+    fields.push(Field::metric(&metrics::APPLICATION_EXCLUSIVITY, exclusivity::of_application(dataset, &mut doubts)));
+    fields.extend(balance(dataset, &cells));
+    fields.push(Field::new("distances", "by distance", distances(dataset, &cells, all.accesses(), all.samples)));
+    fields.push(first_touch(dataset));
     vec![Report::new("summary", "summary", "summary", Shape::Record(fields)).doubting(doubts)]
 }
 
@@ -85,14 +85,14 @@ fn hot_region(cells: &Cells, all: u64, samples: u64) -> Value {
     }
 }
 
-/// The rate, and the time that it was divided by: the program's own where the user has told it, else the recorded run's, which the recording may
-/// have slowed down.
-fn access_rate(study: &Study, cells: &Cells) -> Vec<Field> {
-    let meta = &study.about.meta;
+/// The rate, and the time that it was divided by: the program's own where the user has told it, else the recorded
+/// run's, which the recording may have slowed down.
+fn access_rate(dataset: &Dataset, cells: &Cells) -> Vec<Field> {
+    let meta = &dataset.about.meta;
     let (run_time, of) = match meta.run_time_ns {
         Some(run_time) => (run_time, "program without a profiler"),
         // Sums come with a count of cycles, whose rate nobody knows.
-        None if study.sites.margins.is_some() => (0, ""),
+        None if dataset.facts.sites.imported.is_some() => (0, ""),
         None => (meta.counted_ns.unwrap_or(meta.duration_ns), "recorded run"),
     };
     let seconds = run_time as f64 / 1e9;
@@ -102,7 +102,7 @@ fn access_rate(study: &Study, cells: &Cells) -> Vec<Field> {
     let mut sum = 0.0;
     let mut terms = Vec::new();
     for ((from, to), tally) in cells.between_nodes() {
-        let distance = f64::from(study.machine.distance(from, to));
+        let distance = f64::from(dataset.machine.distance(from, to));
         sum += distance * tally.accesses() as f64;
         if tally.samples > 0 {
             terms.push((distance * tally.accesses() as f64 / tally.samples as f64 / seconds, tally.samples));
@@ -121,13 +121,13 @@ fn access_rate(study: &Study, cells: &Cells) -> Vec<Field> {
 }
 
 /// How evenly the nodes with memory serve accesses and hold pages.
-fn balance(study: &Study, cells: &Cells) -> Vec<Field> {
-    let nodes: Vec<NodeId> = study.machine.nodes_with_memory().map(|node| node.id).collect();
+fn balance(dataset: &Dataset, cells: &Cells) -> Vec<Field> {
+    let nodes: Vec<NodeId> = dataset.machine.nodes_with_memory().map(|node| node.id).collect();
     let served: Vec<(Option<NodeId>, u64)> =
         nodes.iter().map(|node| (Some(*node), cells.to(*node).accesses())).collect();
     let samples: u64 = nodes.iter().map(|node| cells.to(*node).samples).sum();
     let mut pages: BTreeMap<NodeId, u64> = BTreeMap::new();
-    for row in &study.placed {
+    for row in &dataset.memory.placed {
         if let Some(home) = row.home {
             *pages.entry(home).or_default() += crate::facts::placed::pages(row);
         }
@@ -147,23 +147,23 @@ fn balance(study: &Study, cells: &Cells) -> Vec<Field> {
     let record = vec![
         Field::new("node", "node", busiest.and_then(|(node, _)| *node).map_or(Value::Absent, Value::Node)),
         Field::metric(&metrics::SHARE, share),
-        Field::new("accesses", study.about.count_noun(), Value::users(served)).only(Shown::Data),
+        Field::new("accesses", dataset.about.count_noun(), Value::users(served)).only(Shown::Data),
         Field::new("pages", "pages", Value::homes(&metrics::PAGES, held)).only(Shown::Data),
     ];
     vec![Field::metric(&metrics::BALANCE, Value::Record(record)), Field::metric(&metrics::IMBALANCE, imbalance)]
 }
 
 /// Accesses by distance; unpinned threads' and pages' without a home have none.
-fn distances(study: &Study, cells: &Cells, all: u64, samples: u64) -> Value {
+fn distances(dataset: &Dataset, cells: &Cells, all: u64, samples: u64) -> Value {
     let mut by_distance: BTreeMap<u32, u64> = BTreeMap::new();
     for ((from, to), tally) in cells.between_nodes() {
-        *by_distance.entry(study.machine.distance(from, to)).or_default() += tally.accesses();
+        *by_distance.entry(dataset.machine.distance(from, to)).or_default() += tally.accesses();
     }
     let known: u64 = by_distance.values().sum();
     let entry = |distance: Value, accesses: u64| {
         Value::Record(vec![
             Field::metric(&metrics::DISTANCE, distance),
-            Field::new("accesses", study.about.count_noun(), Value::Count(accesses)).only(Shown::Data),
+            Field::new("accesses", dataset.about.count_noun(), Value::Count(accesses)).only(Shown::Data),
             Field::metric(&metrics::SHARE, percent(accesses, all, samples)),
         ])
     };
@@ -179,8 +179,8 @@ fn distances(study: &Study, cells: &Cells, all: u64, samples: u64) -> Value {
     Value::List(list)
 }
 
-fn first_touch(study: &Study) -> Field {
-    let sum = study.first_touches();
+fn first_touch(dataset: &Dataset) -> Field {
+    let sum = dataset.first_touches();
     let record = vec![
         Field::new("pinned", "by pinned threads", Value::Count(sum.pinned)),
         Field::new("unpinned", "by unpinned threads", Value::Count(sum.unpinned)),

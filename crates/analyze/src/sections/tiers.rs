@@ -1,8 +1,10 @@
-//! Section `memory-tiers`: what each tier of memory serves and holds, hot pages on slow tiers and cold pages on fast ones.
+//! Section `memory-tiers`: what each tier of memory serves and holds, hot pages on slow tiers and cold pages on fast
+//! ones.
 //!
-//! A page is hot with more accesses than the mean of the pages that were used, cold with less than a tenth of it, or with none.
+//! A page is hot with more accesses than the mean of the pages that were used, cold with less than a tenth of it, or
+//! with none.
 
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::facts::page_sums::OfPage;
 use crate::facts::page_use::PageKey;
 use crate::facts::placed;
@@ -32,26 +34,26 @@ fn accesses(users: &[(PageKey, Tally)]) -> u64 {
 }
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let cells = access_matrix::cells(study);
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let cells = access_matrix::cells(dataset);
     let mut tiers: BTreeMap<u32, Tier> = BTreeMap::new();
-    for node in study.machine.nodes_with_memory() {
+    for node in dataset.machine.nodes_with_memory() {
         let tier = tiers.entry(node.tier).or_default();
         let served = cells.to(node.id);
         tier.nodes.push(node.id);
         (tier.accesses, tier.samples) = (tier.accesses + served.accesses(), tier.samples + served.samples);
     }
-    let tier_of = |home: Option<NodeId>| Some(study.machine.node(home?)?.tier);
-    for row in &study.placed {
+    let tier_of = |home: Option<NodeId>| Some(dataset.machine.node(home?)?.tier);
+    for row in &dataset.memory.placed {
         if let Some(tier) = tier_of(row.home).and_then(|tier| tiers.get_mut(&tier)) {
             tier.bytes += placed::bytes(row);
         }
     }
-    let homes = Homes::new(study);
+    let homes = Homes::new(dataset);
     let (all, used) =
-        study.by_page.sums.pages().fold((0, 0u64), |(all, used), users| (all + accesses(users), used + 1));
+        dataset.facts.by_page.sums.pages().fold((0, 0u64), |(all, used), users| (all + accesses(users), used + 1));
     let mean = all as f64 / used.max(1) as f64;
-    for users in study.by_page.sums.pages() {
+    for users in dataset.facts.by_page.sums.pages() {
         let ((page, process), n) = (users[0].0.page(), accesses(users));
         let home = homes.of(process, page).and_then(|row| row.home);
         let Some(tier) = tier_of(home).and_then(|tier| tiers.get_mut(&tier)) else { continue };
@@ -78,7 +80,7 @@ pub fn run(study: &Study) -> Vec<Report> {
     let columns = vec![
         Column::new("tier", "tier"),
         Column::new("nodes", "nodes"),
-        Column { title: study.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
+        Column { title: dataset.about.count_noun(), ..Column::metric(&metrics::ACCESSES) },
         Column::metric(&metrics::SHARE),
         Column::metric(&metrics::BYTES),
         Column::new("byte_share", "of all bytes"),
@@ -86,7 +88,7 @@ pub fn run(study: &Study) -> Vec<Report> {
         Column::metric(&metrics::COLD_PAGES),
     ];
     let table = Table { rows: rows.collect(), columns, omitted: 0 };
-    let mut doubts: Vec<String> = study.sums_only().into_iter().collect();
+    let mut doubts: Vec<String> = dataset.facts.sums_only().into_iter().collect();
     if tiers.len() == 1 {
         doubts.push("the machine has one tier of memory".to_string());
     }

@@ -1,7 +1,7 @@
 //! Section `timeline`: classes of accesses and placed pages over time.
 
+use crate::dataset::Dataset;
 use crate::dataset::caveats::spread_doubts;
-use crate::dataset::study::Study;
 use crate::facts::placed;
 use crate::model::counts::metric_of;
 use crate::model::metrics;
@@ -12,13 +12,13 @@ use numalens_profile::words::{Class, Placed};
 const MOST_BINS: usize = 100_000;
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let meta = &study.about.meta;
-    let (times, longest) = study.node_times.spread(&study.about);
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let meta = &dataset.about.meta;
+    let (times, longest) = dataset.facts.node_times.spread(&dataset.about);
     let classes = times.classes();
     let last = classes
         .keys()
-        .chain(study.placed.iter().map(|row| &row.bin_from))
+        .chain(dataset.memory.placed.iter().map(|row| &row.bin_from))
         .map(|bin| bin.0 as usize + 1)
         .max()
         .unwrap_or(0);
@@ -39,14 +39,15 @@ pub fn run(study: &Study) -> Vec<Report> {
         (&metrics::PLACED_UNSEEN, Placed::Unseen),
     ] {
         let mut line = vec![0; bins];
-        for row in study.placed.iter().filter(|row| row.placed == kind) {
+        for row in dataset.memory.placed.iter().filter(|row| row.placed == kind) {
             if let Some(cell) = line.get_mut(row.bin_from.0 as usize) {
                 *cell += placed::pages(row);
             }
         }
         lines.push((metric, line));
     }
-    let mut doubts: Vec<String> = study.sums_only().into_iter().chain(spread_doubts(study, longest)).collect();
+    let mut doubts: Vec<String> =
+        dataset.facts.sums_only().into_iter().chain(spread_doubts(dataset, longest)).collect();
     if last > bins {
         doubts.push(format!("time bins after number {MOST_BINS} are left out"));
     }

@@ -10,18 +10,18 @@
 //! Figures stand in the sentences as [`crate::model::wording`] writes them, and beside them for programs.
 
 use crate::advice;
-use crate::advice::words::{self as w};
-use crate::dataset::study::Study;
+use crate::dataset::Dataset;
 use crate::dataset::usages;
 use crate::facts::fold::Need;
-use crate::facts::subjects::Subject;
+use crate::facts::placement_targets::PlacementTarget;
 use crate::model::about::{About, Unit};
 use crate::model::counts::Counts;
+use crate::model::patterns::{Pattern, Remedy};
 use crate::model::report::{Field, Finding, Location, PerNode, Report, Shape, Shown, Value};
 use crate::model::wording;
 use numalens_profile::tables::Object;
 
-/// What a study must have been loaded with.
+/// What a dataset must have been loaded with.
 pub const NEEDS: &[Need] = advice::NEEDS;
 
 /// What stands for the profile in the next command, where nobody knows its name.
@@ -36,8 +36,8 @@ const MOSTLY: f64 = 60.0;
 const ALL: f64 = 99.5;
 
 /// Runs the analysis.
-pub fn run(study: &Study) -> Vec<Report> {
-    let advice = advice::told(study);
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let advice = advice::without_meta(dataset);
     let found = advice.iter().find_map(|report| match &report.shape {
         Shape::Findings(findings) => Some((findings.as_slice(), report.doubts.as_slice())),
         _ => None,
@@ -45,12 +45,12 @@ pub fn run(study: &Study) -> Vec<Report> {
     let (findings, doubts) = found.unwrap_or_default();
     let nothing = advice.iter().any(|report| report.field("nothing_to_gain") == Some(&Value::Flag(true)));
     let notes = advice.iter().flat_map(|report| report.notes.iter().cloned()).collect();
-    vec![Report { notes, ..of(study, findings, nothing, doubts) }]
+    vec![Report { notes, ..of(dataset, findings, nothing, doubts) }]
 }
 
 /// The verdict of these findings, of whether none means that there is nothing to gain, and of what advice doubts.
-fn of(study: &Study, findings: &[Finding], nothing: bool, doubts: &[String]) -> Report {
-    let total = study.total();
+fn of(dataset: &Dataset, findings: &[Finding], nothing: bool, doubts: &[String]) -> Report {
+    let total = dataset.facts.total();
     let main = findings.first();
     let result = match main {
         Some(_) => "gain",
@@ -58,17 +58,17 @@ fn of(study: &Study, findings: &[Finding], nothing: bool, doubts: &[String]) -> 
         None => "unknown",
     };
     let sentence = match (main, nothing) {
-        (Some(main), _) => remote(study, &total) + "; " + &saved(main, findings.len()),
+        (Some(main), _) => remote(dataset, &total) + "; " + &saved(main, findings.len()),
         (None, true) => format!(
             "nothing to gain: {}, and no other placement would make the program faster by more than noise",
-            remote(study, &total)
+            remote(dataset, &total)
         ),
         (None, false) => format!("no verdict: {}", doubts.join("; ")),
     };
     let text = |text: String| if text.is_empty() { Value::Absent } else { Value::Text(text) };
     let fields = vec![
         Field::new("sentence", "verdict", text(sentence)),
-        Field::new("fault", "fault", Value::maybe(main, |main| text(fault(study, main)))),
+        Field::new("fault", "fault", Value::maybe(main, |main| text(fault(dataset, main)))),
         Field::new("remedy", "remedy", Value::maybe(main, |main| text(remedy(main)))),
         Field::new("next", "next", Value::maybe(main, |_| text(format!("numalens advise {PROFILE}")))),
         Field::new("result", "result", text(result.to_string())).only(Shown::Data),
@@ -76,10 +76,10 @@ fn of(study: &Study, findings: &[Finding], nothing: bool, doubts: &[String]) -> 
         Field::metric(&crate::model::metrics::UNPINNED_SHARE, total.percent(total.unpinned())).only(Shown::Data),
         Field::new("saved", "could be saved", Value::maybe(main, saving)).only(Shown::Data),
         Field::new("findings", "findings", Value::Count(findings.len() as u64)).only(Shown::Data),
-        Field::new("pattern", "pattern", Value::maybe(main, |main| text(main.pattern.name.to_string())))
+        Field::new("pattern", "pattern", Value::maybe(main, |main| text(main.pattern.name().to_string())))
             .only(Shown::Data),
     ];
-    let mut limits = study.about.restrictions();
+    let mut limits = dataset.about.restrictions();
     if main.is_some() || nothing {
         limits.extend(doubts.iter().filter(|doubt| !doubt.contains("left out")).cloned());
     }
@@ -110,9 +110,9 @@ pub fn name_profile(reports: &mut [Report], words: &str) {
 }
 
 /// `74.6 % of the accesses are remote`, and what has no distance where that is much.
-fn remote(study: &Study, total: &Counts) -> String {
-    let what = counted(&study.about);
-    if !usages::matters(study) {
+fn remote(dataset: &Dataset, total: &Counts) -> String {
+    let what = counted(&dataset.about);
+    if !usages::matters(dataset) {
         return "the machine has one node, so that nothing is remote".to_string();
     }
     let mut words = format!("{} of {what} are remote", wording::share(&total.percent(total.remote())));
@@ -143,16 +143,16 @@ fn saved(main: &Finding, findings: usize) -> String {
 }
 
 /// One sentence: the pattern, the memory, who touched it first and where, where it lies, who uses it.
-fn fault(study: &Study, finding: &Finding) -> String {
+fn fault(dataset: &Dataset, finding: &Finding) -> String {
     let pattern = finding.pattern;
     let used = used(finding);
     let Some(memory) = memory(finding) else {
         let place = finding.place.as_ref().map(|place| format!(", most of all at {}", at(place)));
-        return format!("{}: {used}{}", pattern.title, place.unwrap_or_default());
+        return format!("{}: {used}{}", pattern.title(), place.unwrap_or_default());
     };
-    let mut sentence = format!("{}: {memory}", pattern.title);
+    let mut sentence = format!("{}: {memory}", pattern.title());
     let homes = homes(finding);
-    match (touched(study, finding), homes) {
+    match (touched(dataset, finding), homes) {
         (Some(touched), Some(homes)) => sentence += &format!(" {touched}, {homes}"),
         (Some(touched), None) => sentence += &format!(" {touched}"),
         (None, Some(homes)) => sentence += &format!(" lies {}", homes.trim_start_matches("all ")),
@@ -206,7 +206,7 @@ fn memory(finding: &Finding) -> Option<String> {
 }
 
 /// `was touched first by thread 0 at a.c:9`.
-fn touched(study: &Study, finding: &Finding) -> Option<String> {
+fn touched(dataset: &Dataset, finding: &Finding) -> Option<String> {
     let Some(Value::Record(toucher)) = find(&finding.evidence, "first_toucher") else { return None };
     let Some(Value::Id(thread)) = find(toucher, "thread") else { return None };
     let share = match find(toucher, "bytes_share") {
@@ -217,34 +217,32 @@ fn touched(study: &Study, finding: &Finding) -> Option<String> {
         return None;
     }
     let mostly = if share < ALL { " for the most part" } else { "" };
-    let place = match (finding.remedy.name, &finding.place) {
+    let place = match (finding.remedy, &finding.place) {
         // Where a change begins is the first touch with these alone.
-        (name, Some(place)) if name == w::LOCAL_ALLOCATION.name || name == w::PARALLEL_INITIALISATION.name => {
-            Some(place.clone())
-        }
-        _ => first_touch(study, finding),
+        (Remedy::LocalAllocation | Remedy::ParallelInitialisation, Some(place)) => Some(place.clone()),
+        _ => first_touch(dataset, finding),
     };
     let place = place.map(|place| format!(" at {}", short(&place))).unwrap_or_default();
     Some(format!("was touched first{mostly} by thread {thread}{place}"))
 }
 
 /// The line that touched most of a finding's object first: of the largest that is of its kind, name and allocation.
-fn first_touch(study: &Study, finding: &Finding) -> Option<Location> {
+fn first_touch(dataset: &Dataset, finding: &Finding) -> Option<Location> {
     let said = |key: &str| find(&finding.object, key);
     let is_of_site = |example: &Object| {
-        let site = study.wanted_at(example.stack, example.site);
+        let site = dataset.wanted_at(example.stack, example.site);
         said("site").is_none_or(|of| *of == Value::maybe(site, |place| Value::Location(place.location)))
     };
-    let is_meant = |subject: &&Subject| {
-        subject.example.as_ref().is_some_and(|example| {
+    let is_meant = |target: &&PlacementTarget| {
+        target.example.as_ref().is_some_and(|example| {
             said("kind") == Some(&Value::Text(example.kind.word().to_string()))
                 && said("name") == Some(&Value::Text(example.name.clone()))
                 && is_of_site(example)
         })
     };
-    let subject = study.subjects.all.iter().filter(is_meant).max_by_key(|subject| subject.bytes)?;
-    let (stack, site) = *subject.places.iter().rev().max_by_key(|(_, bytes)| **bytes)?.0;
-    study.wanted_at(stack, site).map(|place| place.location)
+    let target = dataset.memory.targets.all.iter().filter(is_meant).max_by_key(|target| target.bytes)?;
+    let (stack, site) = *target.places.iter().rev().max_by_key(|(_, bytes)| **bytes)?.0;
+    dataset.wanted_at(stack, site).map(|place| place.location)
 }
 
 /// `all on node 0`.
@@ -265,20 +263,16 @@ fn used(finding: &Finding) -> String {
     let nodes = per_node(finding, "users")
         .map_or(0, |counts| counts.iter().filter(|(node, n)| node.is_some() && *n > 0).count());
     let threads = if nodes > 1 { format!("threads of {nodes} nodes") } else { "the threads of one node".to_string() };
-    let name = finding.pattern.name;
-    if name == w::SERIAL_INITIALISATION.name || name == w::MISPLACED_BLOCKS.name {
-        format!("{threads} use disjoint parts of it")
-    } else if name == w::READ_BY_ALL.name {
-        format!("{threads} read all of it")
-    } else if name == w::SHARED_READ_WRITE.name {
-        format!("{threads} read and write all over it")
-    } else {
-        wording::begun(finding.pattern.help)
+    match finding.pattern {
+        Pattern::SerialInitialisation | Pattern::MisplacedBlocks => format!("{threads} use disjoint parts of it"),
+        Pattern::ReadByAll => format!("{threads} read all of it"),
+        Pattern::SharedReadWrite => format!("{threads} read and write all over it"),
+        pattern => wording::begun(pattern.help()),
     }
 }
 
 fn remedy(finding: &Finding) -> String {
-    format!("{}: {}", finding.remedy.title, wording::begun(finding.remedy.help))
+    format!("{}: {}", finding.remedy.title(), wording::begun(finding.remedy.help()))
 }
 
 fn find<'a>(fields: &'a [Field], key: &str) -> Option<&'a Value> {

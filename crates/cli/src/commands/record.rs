@@ -10,7 +10,7 @@ mod progress;
 use super::tell::{self, tell};
 pub use args::Args;
 use naming::Naming;
-use numalens_analyze::{Study, sections};
+use numalens_analyze::{Dataset, sections};
 use numalens_collect::doctor;
 use numalens_collect::launch::{LaunchError, Progress, RecordError, Target, keep_files_private};
 use numalens_collect::perf::Scope;
@@ -92,15 +92,15 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
 fn summarise(profile: &Profile) {
     let wanted: Vec<_> =
         sections::ALL.iter().filter(|section| text::CLOSING_SECTIONS.contains(&section.name)).collect();
-    match Study::load(profile, &Default::default(), &text::closing_needs()) {
-        Ok(study) => {
-            let reports = sections::first_of(&study, &wanted, 1);
+    match Dataset::load(profile, &Default::default(), &text::closing_needs()) {
+        Ok(dataset) => {
+            let reports = sections::first_of(&dataset, &wanted, 1);
             let color = std::io::stderr().is_terminal()
                 && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
             let summary = text::closing_summary(&reports, profile.path(), Look { color, width: tell::width() });
             tell::styled(&summary);
             // This process ends: taking a hundred thousand things apart one by one would only take time.
-            std::mem::forget((study, reports));
+            std::mem::forget((dataset, reports));
         }
         Err(error) => {
             tell!("numalens: the profile {} cannot be summarised: {error}", profile.path().display());

@@ -6,7 +6,7 @@ use clap::ValueEnum;
 use miette::IntoDiagnostic;
 use numalens_analyze::report::Report;
 use numalens_analyze::sections::{self, Section};
-use numalens_analyze::{Study, advice, phases, verdict};
+use numalens_analyze::{Dataset, advice, phases, verdict};
 use numalens_profile::tables::Phase;
 use numalens_view::text::{self, Look};
 use std::process::ExitCode;
@@ -82,8 +82,8 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
             }
         }
     }
-    let study = sections::load(&loaded.profile, &options, &wanted).into_diagnostic()?;
-    let mut reports = made(&args, &study, &wanted);
+    let dataset = sections::load(&loaded.profile, &options, &wanted).into_diagnostic()?;
+    let mut reports = made(&args, &dataset, &wanted);
     input::add_doubts(&mut reports, &loaded.doubts);
     reports.iter_mut().for_each(|report| report.doubts.extend(doubts.iter().cloned()));
     if let Some(metric) = &args.sort {
@@ -117,7 +117,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Format::Html => {
             if args.sections.is_empty() {
                 // All but its meta, which the report has.
-                reports.extend(advice::of(&study).into_iter().skip(1));
+                reports.extend(advice::of(&dataset).into_iter().skip(1));
             }
             numalens_view::html::document(&reports)
         }
@@ -143,9 +143,9 @@ fn wanted(args: &Args) -> Vec<&'static Section> {
 }
 
 /// The sections; where nobody has asked for some, or for so many rows, in short.
-fn made(args: &Args, study: &Study, wanted: &[&Section]) -> Vec<Report> {
+fn made(args: &Args, dataset: &Dataset, wanted: &[&Section]) -> Vec<Report> {
     let is_chosen = args.format == Format::Json || args.top.is_some() || !args.sections.is_empty();
-    if is_chosen { sections::of(study, wanted) } else { sections::first_screen_of(study, wanted) }
+    if is_chosen { sections::of(dataset, wanted) } else { sections::first_screen_of(dataset, wanted) }
 }
 
 /// Which sections say more.

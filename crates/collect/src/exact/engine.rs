@@ -24,8 +24,7 @@ use crate::session::{Output, Session, SessionOptions};
 use numalens_agent::inject::{self, InjectError, Plan};
 use numalens_agent::program::{self, Prospect};
 use numalens_event::exact::{self, Extent, Geometry};
-use numalens_profile::tables::BY_ADDRESS;
-use numalens_profile::{Meta, Writer, start_threads};
+use numalens_profile::{BY_ADDRESS, Meta, RecordedUnit, Writer, start_threads};
 use numalens_topology::Machine;
 use std::ffi::{CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -75,8 +74,8 @@ impl Engine for ExactEngine {
     }
 
     fn describe(&self, session: &SessionOptions, _: u64, meta: &mut Meta) {
-        meta.engine = "exact".to_owned();
-        meta.unit = "accesses".to_owned();
+        meta.engine = numalens_profile::Engine::Exact;
+        meta.unit = RecordedUnit::Accesses;
         meta.unit_note = counted_note(session);
         let text = |word: OsString| word.to_string_lossy().into_owned();
         let added = spin_wait_env(&session.machine).into_iter();

@@ -12,7 +12,7 @@ use crate::limits::{self, Limit, Need};
 use crate::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
 use crate::refused::refused;
 use crate::session::{HeapNotes, Output, Session, SessionOptions, command_line};
-use numalens_profile::{Meta, Writer, start_threads};
+use numalens_profile::{Meta, RecordedUnit, Writer, start_threads};
 use numalens_topology::Machine;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ impl Engine for SampleEngine {
     }
 
     fn describe(&self, _: &SessionOptions, frequency: u64, meta: &mut Meta) {
-        meta.engine = "sample".to_owned();
+        meta.engine = numalens_profile::Engine::Sample;
         meta.frequency = Some(frequency as f64);
     }
 
@@ -172,7 +172,7 @@ fn open_events(
             Ok(perf) => {
                 options.session.period = 1;
                 options.meta.period = 1;
-                options.meta.unit = "estimated accesses".to_owned();
+                options.meta.unit = RecordedUnit::EstimatedAccesses;
                 options.meta.unit_note =
                     "accesses sampled by the processor, each counted as many as it stands for".to_owned();
                 return Ok((perf, plans));
@@ -183,7 +183,7 @@ fn open_events(
     let period = 1_000_000_000 / frequency;
     options.session.period = period;
     options.meta.period = period;
-    options.meta.unit = "time at memory instructions".to_owned();
+    options.meta.unit = RecordedUnit::TimeAtMemory;
     options.meta.unit_note =
         "clock samples weigh time: slow accesses count more than fast ones; they do not count accesses".to_owned();
     let plans: Vec<_> = always.into_iter().chain([EventPlan::clock(period)]).collect();

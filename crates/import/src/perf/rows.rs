@@ -6,7 +6,7 @@ use crate::{ImportError, Options};
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::words::*;
-use numalens_profile::{Meta, write_whole};
+use numalens_profile::{Engine, Meta, RecordedUnit, write_whole};
 use numalens_topology::{Machine, NodeId};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
@@ -112,8 +112,8 @@ fn meta(recording: &Recording, machine: &Machine, options: &Options, (duration, 
         host: recording.host.clone(),
         kernel: recording.kernel_release.clone(),
         numalens_version: env!("CARGO_PKG_VERSION").to_owned(),
-        engine: "perf".to_owned(),
-        unit: "estimated accesses".to_owned(),
+        engine: Engine::Perf,
+        unit: RecordedUnit::EstimatedAccesses,
         unit_note: "samples times their periods".to_owned(),
         machine_name: machine.name.clone(),
         duration_ns: duration,

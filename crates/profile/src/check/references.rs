@@ -95,17 +95,47 @@ fn refer<T: Row, const N: usize>(
     })
 }
 
+/// A column of ids, and the ids that it may have.
+type Column<'a> = (&'static str, &'a Ids);
+
+/// Columns that several tables have.
+struct Columns<'a> {
+    process: Column<'a>,
+    thread: Column<'a>,
+    site: Column<'a>,
+    stack: Column<'a>,
+    module: Column<'a>,
+    object: Column<'a>,
+    node: Column<'a>,
+    home: Column<'a>,
+}
+
+impl Dimensions {
+    fn columns(&self) -> Columns<'_> {
+        Columns {
+            process: ("process", &self.processes),
+            thread: ("thread", &self.threads),
+            site: ("site", &self.sites),
+            stack: ("stack", &self.stacks),
+            module: ("module", &self.modules),
+            object: ("object", &self.objects),
+            node: ("node", &self.nodes),
+            home: ("home", &self.nodes),
+        }
+    }
+}
+
 pub(super) fn exist(checked: &Checked<'_>) -> Found {
+    let mut found = of_dimensions(checked)?;
+    found.extend(of_accesses(checked)?);
+    found.extend(of_events(checked)?);
+    Ok(found)
+}
+
+/// Who ran, and code.
+fn of_dimensions(checked: &Checked<'_>) -> Found {
     let (profile, d) = (checked.profile, &checked.dimensions);
-    let (process, thread, site, stack, module, object) = (
-        ("process", &d.processes),
-        ("thread", &d.threads),
-        ("site", &d.sites),
-        ("stack", &d.stacks),
-        ("module", &d.modules),
-        ("object", &d.objects),
-    );
-    let (node, home) = (("node", &d.nodes), ("home", &d.nodes));
+    let Columns { process, thread, site, module, node, .. } = d.columns();
     let found = [
         refer(profile, [("parent", &d.processes)], |row: &Process| [row.parent.map(|id| id.0)])?,
         refer(profile, [process], |row: &Thread| [Some(row.process.0)])?,
@@ -117,6 +147,15 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
         refer(profile, [site, ("function", &d.functions)], |row: &Frame| [Some(row.site.0), Some(row.function.0)])?,
         refer(profile, [module], |row: &Function| [row.module.map(|id| id.0)])?,
         refer(profile, [("parent", &d.stacks), site], |row: &Stack| [row.parent.map(|id| id.0), Some(row.site.0)])?,
+    ];
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Sums of accesses.
+fn of_accesses(checked: &Checked<'_>) -> Found {
+    let (profile, d) = (checked.profile, &checked.dimensions);
+    let Columns { process, thread, site, object, node, home, .. } = d.columns();
+    let found = [
         refer(profile, [process, thread, node, home], |row: &PageAccess| {
             [Some(row.process.0), Some(row.thread.0), row.node.map(|id| id.0.into()), row.home.map(|id| id.0.into())]
         })?,
@@ -165,6 +204,15 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
         refer(profile, [process, thread, site, object], |row: &ClassSum| {
             [Some(row.process.0), row.thread.map(|id| id.0), row.site.map(|id| id.0), row.object.map(|id| id.0)]
         })?,
+    ];
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Single accesses, pages, objects, and what happened when.
+fn of_events(checked: &Checked<'_>) -> Found {
+    let profile = checked.profile;
+    let Columns { process, thread, site, stack, module, object, node, home, .. } = checked.dimensions.columns();
+    let found = [
         refer(profile, [process, thread, site, stack, object, node, home], |row: &Sample| {
             [
                 Some(row.process.0),

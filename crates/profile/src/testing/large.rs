@@ -5,8 +5,8 @@ use crate::ids::*;
 use crate::tables::*;
 use crate::testing::Synthetic;
 use crate::words::{Class, Fault, ObjectKind, Placed};
-use crate::{Meta, Writer};
-use numalens_topology::{Machine, NodeId};
+use crate::{Engine, MachineOption, Meta, RecordedUnit, Writer};
+use numalens_topology::{Machine, NodeId, PagePolicy, ThreadPlacement};
 use std::path::{Path, PathBuf};
 
 const THREADS: u64 = 1024;
@@ -57,12 +57,12 @@ pub fn write(path: &Path, facts: u64) -> Result<PathBuf, Box<dyn std::error::Err
     writer.append((0..facts / 3).map(page_access))?;
     let meta = Meta {
         command: vec!["/usr/bin/large".into()],
-        engine: "exact".into(),
-        unit: "accesses".into(),
+        engine: Engine::Exact,
+        unit: RecordedUnit::Accesses,
         machine_name: machine.name.clone(),
         machine_virtual: true,
-        placement: "spread".into(),
-        policy: "first-touch".into(),
+        placement: MachineOption::Set(ThreadPlacement::Spread),
+        policy: MachineOption::Set(PagePolicy::FirstTouch),
         duration_ns: BINS * 10_000_000,
         bin_ns: 10_000_000,
         bins: BINS as u32,

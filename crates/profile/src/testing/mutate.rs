@@ -6,6 +6,7 @@
 //! anything, ids of nothing, tables that are empty.
 
 use super::Synthetic;
+use crate::Engine;
 use crate::row::Row;
 
 /// Takes numbers from bytes; zeros when they are used up.
@@ -119,7 +120,7 @@ impl Synthetic {
             5 => meta.frequency = Some(f64::from_bits(value)),
             6 => meta.reads_and_writes = value.is_multiple_of(2),
             7 => meta.run_time_ns = Some(value),
-            _ => meta.engine = if value.is_multiple_of(2) { "exact".into() } else { "sample".into() },
+            _ => meta.engine = if value.is_multiple_of(2) { Engine::Exact } else { Engine::Sample },
         }
     }
 }

@@ -25,11 +25,11 @@ fn card(rank: usize, finding: &Finding) -> String {
         findings::members(&finding.members).iter().map(|line| format!("<p>{}</p>\n", escape(line))).collect();
     format!(
         "<article>\n<h3>{rank}. {}</h3>\n<p class=\"place\">{}</p>\n<p>{} <strong>Remedy: {}.</strong> {}</p>\n<p class=\"gain\">{}</p>\n{}{members}<details><summary>Evidence</summary><table class=\"pairs\">\n{evidence}</table></details>\n<details open><summary>In code</summary><pre>{}</pre></details>\n<details><summary>Without code</summary><p>{}</p></details>\n</article>\n",
-        escape(finding.pattern.title),
+        escape(finding.pattern.title()),
         about.join(", "),
-        escape(finding.pattern.help),
-        escape(finding.remedy.title),
-        escape(finding.remedy.help),
+        escape(finding.pattern.help()),
+        escape(finding.remedy.title()),
+        escape(finding.remedy.help()),
         escape(&findings::gain(finding)),
         gauge(finding),
         escape(&finding.in_code),

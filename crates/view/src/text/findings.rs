@@ -12,14 +12,14 @@ pub fn draw(findings: &[Finding], look: Look) -> String {
 fn block(rank: usize, finding: &Finding, look: Look) -> String {
     let about = about(finding.place.as_ref(), &finding.object);
     let mut out =
-        format!("{} {}\n", look.bold(format_args!("{rank:>2}. {}:", finding.pattern.title)), look.bold(about));
+        format!("{} {}\n", look.bold(format_args!("{rank:>2}. {}:", finding.pattern.title())), look.bold(about));
     let mut line = |title: &str, text: &str| {
         let mut lines = text.lines();
         out += &format!("    {}  {}\n", look.dim(format_args!("{title:<9}")), lines.next().unwrap_or_default());
         lines.for_each(|more| out += &format!("    {:9}  {more}\n", ""));
     };
-    line("pattern", finding.pattern.help);
-    line("remedy", &format!("{}. {}", finding.remedy.title, finding.remedy.help));
+    line("pattern", finding.pattern.help());
+    line("remedy", &format!("{}. {}", finding.remedy.title(), finding.remedy.help()));
     line("gain", &gain(finding));
     let members = members(&finding.members);
     if !members.is_empty() {

@@ -1,5 +1,5 @@
-//! The own places of all sites, by number. There may be a hundred thousand of each, and reports show a few hundred: names are compared once for
-//! each place and put together for those that are shown.
+//! The own places of all sites, by number. There may be a hundred thousand of each, and reports show a few hundred:
+//! names are compared once for each place and put together for those that are shown.
 
 use crate::facts::code::Code;
 use crate::model::by_id::ById;

@@ -155,7 +155,6 @@ fn machine(args: &Args) -> Result<Machine, String> {
 /// What is known of a recording beforehand, whichever engine makes it.
 fn meta(args: &Args, session: &SessionOptions) -> Meta {
     let machine = &session.machine;
-    let if_virtual = |text: String| if machine.is_virtual { text } else { String::new() };
     Meta {
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         cwd: std::env::current_dir().map(|folder| folder.display().to_string()).unwrap_or_default(),
@@ -164,8 +163,8 @@ fn meta(args: &Args, session: &SessionOptions) -> Meta {
         numalens_version: env!("CARGO_PKG_VERSION").to_owned(),
         machine_name: machine.name.clone(),
         machine_virtual: machine.is_virtual,
-        placement: if_virtual(session.placement.to_string()),
-        policy: if_virtual(session.policy.to_string()),
+        placement: machine.is_virtual.then_some(session.placement).into(),
+        policy: machine.is_virtual.then(|| session.policy.clone()).into(),
         start_time: rfc3339(SystemTime::now()),
         extra: args.cache.map(cache::describe).into_iter().collect(),
         environment: std::env::vars_os()

@@ -266,7 +266,8 @@ impl Code {
         }
     }
 
-    /// The functions from the outermost caller to the innermost inlined one at a site; the site alone where no stack is known.
+    /// The functions from the outermost caller to the innermost inlined one at a site; the site alone where no stack is
+    /// known.
     pub fn chain(&self, stack: Option<StackId>, site: Option<SiteId>) -> Vec<Called> {
         let mut sites: Vec<SiteId> = stack.map(|stack| self.walk(stack).collect()).unwrap_or_default();
         if sites.is_empty() {

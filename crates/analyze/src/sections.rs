@@ -31,9 +31,9 @@ mod tiers;
 mod timeline;
 pub mod verdict;
 
-use crate::dataset::load::Options;
+use crate::dataset::Dataset;
+use crate::dataset::options::Options;
 use crate::dataset::source::LoadError;
-use crate::dataset::study::Study;
 use crate::facts::fold::Need;
 use crate::model::metrics;
 use crate::model::report::{Report, Shape, Table};
@@ -48,40 +48,40 @@ pub struct Section {
     pub help: &'static str,
     /// Tables to read for it.
     needs: &'static [Need],
-    run: fn(&Study) -> Vec<Report>,
+    run: fn(&Dataset) -> Vec<Report>,
     /// Makes the first rows alone, where all are many.
-    first: Option<fn(&Study, usize) -> Vec<Report>>,
+    first: Option<fn(&Dataset, usize) -> Vec<Report>>,
     /// The same for a first screen: what belongs to system libraries in a row for each of these.
-    folded: Option<fn(&Study) -> Vec<Report>>,
+    folded: Option<fn(&Dataset) -> Vec<Report>>,
     /// Whether a report on the terminal shows it without being asked.
     pub first_screen: bool,
 }
 
 impl Section {
-    /// Runs the analysis on a study that was loaded with this section among the wanted ones.
-    pub fn run(&self, study: &Study) -> Vec<Report> {
-        self.completed(study, (self.run)(study))
+    /// Runs the analysis on a dataset that was loaded with this section among the wanted ones.
+    pub fn run(&self, dataset: &Dataset) -> Vec<Report> {
+        self.completed(dataset, (self.run)(dataset))
     }
 
     /// The same with no more rows in each table than `rows`.
-    pub fn run_first(&self, study: &Study, rows: usize) -> Vec<Report> {
+    pub fn run_first(&self, dataset: &Dataset, rows: usize) -> Vec<Report> {
         let mut reports = match self.first {
-            Some(first) => first(study, rows),
-            None => (self.run)(study),
+            Some(first) => first(dataset, rows),
+            None => (self.run)(dataset),
         };
         reports.iter_mut().for_each(|report| report.limit(rows));
-        self.completed(study, reports)
+        self.completed(dataset, reports)
     }
 
     /// The same for a first screen.
-    fn run_folded(&self, study: &Study) -> Vec<Report> {
-        let mut reports = self.completed(study, self.folded.unwrap_or(self.run)(study));
+    fn run_folded(&self, dataset: &Dataset) -> Vec<Report> {
+        let mut reports = self.completed(dataset, self.folded.unwrap_or(self.run)(dataset));
         reports.iter_mut().filter(|report| BY_SHARE.contains(&report.section)).for_each(|report| report.worth(LEAST));
         reports
     }
 
-    fn completed(&self, study: &Study, mut reports: Vec<Report>) -> Vec<Report> {
-        if !study.about.meta.reads_and_writes {
+    fn completed(&self, dataset: &Dataset, mut reports: Vec<Report>) -> Vec<Report> {
+        if !dataset.about.meta.reads_and_writes {
             reports.iter_mut().for_each(|report| report.blank(&[&metrics::READS, &metrics::WRITES]));
         }
         reports
@@ -205,7 +205,7 @@ pub static ALL: &[Section] = &[
     Section {
         name: "objects",
         help: "accesses by allocation, variable, file, code, stack",
-        needs: &[Need::Sites, Need::Objects, Need::Flows, Need::CacheLines, Need::Names],
+        needs: &[Need::Sites, Need::Objects, Need::PageUse, Need::CacheLines, Need::Names],
         run: objects::run,
         first: None,
         folded: None,
@@ -250,7 +250,7 @@ pub static ALL: &[Section] = &[
     Section {
         name: "communication",
         help: "which threads use the same pages, or cache lines",
-        needs: &[Need::Flows, Need::LinePairs, Need::Sites],
+        needs: &[Need::PageUse, Need::LinePairs, Need::Sites],
         run: communication::run,
         first: None,
         folded: None,
@@ -370,25 +370,25 @@ pub fn run(profile: &Profile, options: &Options, sections: &[&Section]) -> Resul
     Ok(of(&load(profile, options, sections)?, sections))
 }
 
-/// The same, of a study that was loaded with what [`needs`] says.
-pub fn of(study: &Study, sections: &[&Section]) -> Vec<Report> {
-    let mut reports = vec![study.about.report()];
-    reports.par_extend(sections.par_iter().flat_map_iter(|section| section.run(study)));
+/// The same, of a dataset that was loaded with what [`needs`] says.
+pub fn of(dataset: &Dataset, sections: &[&Section]) -> Vec<Report> {
+    let mut reports = vec![dataset.about.report()];
+    reports.par_extend(sections.par_iter().flat_map_iter(|section| section.run(dataset)));
     reports
 }
 
 /// The same for a first screen: system libraries are a row each, and rows of code, objects and first touches that have
 /// less than a hundredth are left out.
-pub fn first_screen_of(study: &Study, sections: &[&Section]) -> Vec<Report> {
-    let mut reports = vec![study.about.report()];
-    reports.par_extend(sections.par_iter().flat_map_iter(|section| section.run_folded(study)));
+pub fn first_screen_of(dataset: &Dataset, sections: &[&Section]) -> Vec<Report> {
+    let mut reports = vec![dataset.about.report()];
+    reports.par_extend(sections.par_iter().flat_map_iter(|section| section.run_folded(dataset)));
     reports
 }
 
 /// The same with no more rows in each table than `rows`.
-pub fn first_of(study: &Study, sections: &[&Section], rows: usize) -> Vec<Report> {
-    let mut reports = vec![study.about.report()];
-    reports.par_extend(sections.par_iter().flat_map_iter(|section| section.run_first(study, rows)));
+pub fn first_of(dataset: &Dataset, sections: &[&Section], rows: usize) -> Vec<Report> {
+    let mut reports = vec![dataset.about.report()];
+    reports.par_extend(sections.par_iter().flat_map_iter(|section| section.run_first(dataset, rows)));
     reports
 }
 
@@ -401,8 +401,8 @@ pub fn needs(sections: &[&Section]) -> Vec<Need> {
 ///
 /// # Errors
 /// As [`run`].
-pub fn load(profile: &Profile, options: &Options, sections: &[&Section]) -> Result<Study, LoadError> {
-    Study::load(profile, options, &needs(sections))
+pub fn load(profile: &Profile, options: &Options, sections: &[&Section]) -> Result<Dataset, LoadError> {
+    Dataset::load(profile, options, &needs(sections))
 }
 
 /// Every metric that tables of these reports can be sorted by, in the registry's order.

@@ -20,9 +20,9 @@ mod verdict;
 
 pub use figures::Scalar;
 
-use crate::dataset::load::Options;
+use crate::dataset::Dataset;
+use crate::dataset::options::Options;
 use crate::dataset::source::LoadError;
-use crate::dataset::study::Study;
 use crate::dataset::usages;
 use crate::facts::fold::Need;
 use crate::model::metrics;
@@ -58,24 +58,24 @@ const NEEDS: &[Need] = &[Need::Sites, Need::Pages, Need::Placed, Need::Objects, 
 /// # Errors
 /// One of them cannot be read; a process is not in it.
 pub fn run(before: &Profile, after: &Profile, options: &Options) -> Result<Diff, LoadError> {
-    let loaded = Sides { before: Study::load(before, options, NEEDS)?, after: Study::load(after, options, NEEDS)? };
-    let studies = Sides { before: &loaded.before, after: &loaded.after };
-    let executables = studies.map(names::executable);
+    let loaded = Sides { before: Dataset::load(before, options, NEEDS)?, after: Dataset::load(after, options, NEEDS)? };
+    let datasets = Sides { before: &loaded.before, after: &loaded.after };
+    let executables = datasets.map(names::executable);
     let executable = Sides { before: executables.before.as_deref(), after: executables.after.as_deref() };
-    let lines = rows::lines(studies, executable);
-    let objects = rows::objects(studies, executable);
-    let traffic = studies.map(|study| usages::traffic(study, CostModel::new(&study.machine)));
+    let lines = rows::lines(datasets, executable);
+    let objects = rows::objects(datasets, executable);
+    let traffic = datasets.map(|dataset| usages::traffic(dataset, CostModel::new(&dataset.machine)));
     let scalars = Sides {
-        before: figures::scalars(studies.before, &traffic.before),
-        after: figures::scalars(studies.after, &traffic.after),
+        before: figures::scalars(datasets.before, &traffic.before),
+        after: figures::scalars(datasets.after, &traffic.after),
     };
     let reports = vec![
-        verdict::report(studies, traffic, &lines, &objects),
-        Report { key: "before", ..studies.before.about.report() },
-        Report { key: "after", ..studies.after.about.report() },
-        figures::report(studies, &scalars.before, &scalars.after).doubting(doubts(studies)),
-        rows::report("lines", "source lines", studies, lines),
-        rows::report("objects", "objects by allocation site", studies, objects),
+        verdict::report(datasets, traffic, &lines, &objects),
+        Report { key: "before", ..datasets.before.about.report() },
+        Report { key: "after", ..datasets.after.about.report() },
+        figures::report(datasets, &scalars.before, &scalars.after).doubting(doubts(datasets)),
+        rows::report("lines", "source lines", datasets, lines),
+        rows::report("objects", "objects by allocation site", datasets, objects),
     ];
     Ok(Diff { reports, scalars: scalars.after })
 }
@@ -107,18 +107,18 @@ impl Diff {
 }
 
 /// What makes figures hard to compare.
-fn doubts(studies: Sides<&Study>) -> Vec<String> {
+fn doubts(datasets: Sides<&Dataset>) -> Vec<String> {
     let mut doubts = Vec::new();
     let mut differ = |what: &str, a: &str, b: &str, why: &str| {
         if a != b {
             doubts.push(format!("{what} differs: {a} before, {b} after: {why}"));
         }
     };
-    let (a, b) = (&studies.before.about.meta, &studies.after.about.meta);
-    differ("the unit", &a.unit, &b.unit, "only shares can be compared");
+    let (a, b) = (&datasets.before.about.meta, &datasets.after.about.meta);
+    differ("the unit", a.unit.word(), b.unit.word(), "only shares can be compared");
     differ("the machine", &a.machine_name, &b.machine_name, "distances and nodes are others");
-    differ("the placement of threads", &a.placement, &b.placement, "it is part of the change");
-    differ("the policy of pages", &a.policy, &b.policy, "it is part of the change");
+    differ("the placement of threads", &a.placement.to_string(), &b.placement.to_string(), "it is part of the change");
+    differ("the policy of pages", &a.policy.to_string(), &b.policy.to_string(), "it is part of the change");
     differ(
         "the period of samples",
         &a.period.to_string(),

@@ -1,15 +1,16 @@
 //! Advice: what to change, where, why, and what it would gain.
 //!
 //! ```text
-//!   flows --> usage of each subject --> classify: pattern, remedy --> causes: subjects of one cause --.
+//!   page use --> usage of each target --> classify: pattern, remedy --> causes: targets of one cause --.
 //!         \-> threads, code         --> program: pattern, remedy ------------------------------------'
 //!                                                                 --> gain (cost model) --> ranked findings
 //! ```
 //!
-//! A remedy is a change of traffic: what the subject's accesses are taken away from, and where they go instead. Its gain
-//! is the difference in memory time that `numalens_simulate` predicts for the whole program; the interval spans the cost
-//! model's extremes and the chance of sampling. A finding needs evidence above noise: its accesses must be more than a
-//! hundredth of all at the lower end of the interval, and its gain more than [`LEAST_GAIN`]. No finding is an answer.
+//! A remedy is a change of traffic: what the target's accesses are taken away from, and where they go instead. Its gain
+//! is the difference in memory time that `numalens_simulate` predicts for the whole program; the interval spans the
+//! cost model's extremes and the chance of sampling. A finding needs evidence above noise: its accesses must be more
+//! than a hundredth of all at the lower end of the interval, and its gain more than [`LEAST_GAIN`]. No finding is an
+//! answer.
 
 mod after;
 mod candidate;
@@ -24,13 +25,12 @@ mod notes;
 mod program;
 mod snippets;
 mod unbound;
-pub mod words;
 
 pub(crate) use candidate::{LEAST_GAIN, LEAST_SAMPLES};
 
-use crate::dataset::load::Options;
+use crate::dataset::Dataset;
+use crate::dataset::options::Options;
 use crate::dataset::source::LoadError;
-use crate::dataset::study::Study;
 use crate::dataset::usages::{self, Usages};
 use crate::facts::fold::Need;
 use crate::model::about::Unit;
@@ -47,54 +47,54 @@ const FEW: &str = "samples of accesses are too few to judge: record for longer, 
 /// Findings that are told.
 const MOST: usize = 20;
 
-/// What a study must have been loaded with.
+/// What a dataset must have been loaded with.
 pub const NEEDS: &[Need] =
-    &[Need::Flows, Need::Objects, Need::Fetches, Need::CacheLines, Need::Names, Need::Sites, Need::Uses];
+    &[Need::PageUse, Need::Objects, Need::Fetches, Need::CacheLines, Need::Names, Need::Sites, Need::Uses];
 
 /// Loads what advice needs, and gives it. The first report is `meta`.
 ///
 /// # Errors
 /// The profile cannot be read; a process is not in it.
 pub fn run(profile: &Profile, options: &Options) -> Result<Vec<Report>, LoadError> {
-    Ok(of(&Study::load(profile, options, NEEDS)?))
+    Ok(of(&Dataset::load(profile, options, NEEDS)?))
 }
 
-/// The same, of a study that was loaded with [`NEEDS`].
-pub fn of(study: &Study) -> Vec<Report> {
-    let mut reports = vec![study.about.report()];
-    reports.extend_from_slice(told(study));
+/// The same, of a dataset that was loaded with [`NEEDS`].
+pub fn of(dataset: &Dataset) -> Vec<Report> {
+    let mut reports = vec![dataset.about.report()];
+    reports.extend_from_slice(without_meta(dataset));
     reports
 }
 
 /// The same without `meta`, made once.
-pub(crate) fn told(study: &Study) -> &[Report] {
-    if study.advice.get().is_none() {
+pub(crate) fn without_meta(dataset: &Dataset) -> &[Report] {
+    if dataset.derived.advice.get().is_none() {
         // Not inside of the cell: whoever waits for other threads takes up other work, which may come here too.
-        let made = findings(study);
-        return study.advice.get_or_init(|| made);
+        let made = findings(dataset);
+        return dataset.derived.advice.get_or_init(|| made);
     }
-    study.advice.get().map_or(&[], Vec::as_slice)
+    dataset.derived.advice.get().map_or(&[], Vec::as_slice)
 }
 
 /// The findings, and whether there are none.
-fn findings(study: &Study) -> Vec<Report> {
+fn findings(dataset: &Dataset) -> Vec<Report> {
     let mut doubts = Vec::new();
-    // Both read all flows.
-    let (usages, clusters) = rayon::join(|| Usages::of(study), || program::clusters(study));
+    // Both read all page use.
+    let (usages, clusters) = rayon::join(|| Usages::of(dataset), || program::clusters(dataset));
     let enough = usages.all.samples == 0 || usages.all.samples >= LEAST_SAMPLES;
-    let fetches: u64 = study.fetches.instructions.values().sum();
-    let neighbours = Neighbours::of(study);
+    let fetches: u64 = dataset.facts.fetches.instructions.values().sum();
+    let neighbours = Neighbours::of(dataset);
     let mut findings = Vec::new();
-    if let Some(missing) = study.sums_only() {
+    if let Some(missing) = dataset.facts.sums_only() {
         doubts.push(missing);
-    } else if usages.all.accesses() == 0 && study.fetches.instructions.is_empty() {
-        doubts.push(study.about.none("accesses"));
-    } else if !usages::matters(study) {
+    } else if usages.all.accesses() == 0 && dataset.facts.fetches.instructions.is_empty() {
+        doubts.push(dataset.about.none("accesses"));
+    } else if !usages::matters(dataset) {
         doubts.push("the machine has one node: record on a virtual one, with --machine 4x2".to_string());
     } else if !enough && fetches < LEAST_SAMPLES {
         doubts.push(format!("{} {FEW}", usages.all.samples));
     } else {
-        let openmp = study.code.has_threading();
+        let openmp = dataset.code.has_threading();
         let candidates = if enough {
             let mut candidates = program::candidates(&usages, &clusters);
             candidates.extend(classify::candidates(&usages, &clusters, &neighbours));
@@ -104,8 +104,8 @@ fn findings(study: &Study) -> Vec<Report> {
             doubts.push(format!("memory is not judged: {} {FEW}", usages.all.samples));
             program::code(&usages)
         };
-        let told = candidates.into_iter().filter_map(|candidate| ranked(&usages, candidate, openmp));
-        let mut ranked: Vec<(Rank, Finding)> = told.filter(|(rank, _)| rank.is_felt()).collect();
+        let worth = candidates.into_iter().filter_map(|candidate| ranked(&usages, candidate, openmp));
+        let mut ranked: Vec<(Rank, Finding)> = worth.filter(|(rank, _)| rank.is_felt()).collect();
         ranked.sort_by(|(a, _), (b, _)| b.score().total_cmp(&a.score()));
         findings = ranked.into_iter().map(|(_, finding)| finding).collect();
         if findings.len() > MOST {
@@ -114,7 +114,7 @@ fn findings(study: &Study) -> Vec<Report> {
         }
         // Code alone does not show that there is nothing.
         if findings.is_empty() && usages.all.accesses() == 0 {
-            doubts.push(study.about.none("accesses"));
+            doubts.push(dataset.about.none("accesses"));
         }
     }
     let nothing = findings.is_empty() && doubts.is_empty();
@@ -162,10 +162,11 @@ impl Rank {
 
 /// With its gain when that is worth telling, and its rank.
 fn ranked(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<(Rank, Finding)> {
-    // Executed instructions are the measure that both have in common: those that access memory are a part of them. Sampled by
-    // time they have their own weights; counted, an access is one instruction as a fetch is. Those that wait are among both.
-    let code: u64 = usages.study.fetches.instructions.values().sum();
-    let accesses = match usages.study.about.unit {
+    // Executed instructions are the measure that both have in common: those that access memory are a part of them.
+    // Sampled by time they have their own weights; counted, an access is one instruction as a fetch is. Those that wait
+    // are among both.
+    let code: u64 = usages.dataset.facts.fetches.instructions.values().sum();
+    let accesses = match usages.dataset.about.unit {
         Unit::Time { .. } => usages.waiting.all.samples.max(usages.all.samples),
         Unit::Accesses | Unit::Estimated => usages.waiting.all.accesses().max(usages.all.accesses()),
     };
@@ -195,7 +196,7 @@ fn finding(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<Findin
             };
             let cost = gain(after);
             let least = worst.as_ref().map_or(0.0, |worst| gain(worst).low);
-            // The chance of sampling: the subject's part of all accesses may be smaller or larger.
+            // The chance of sampling: the target's part of all accesses may be smaller or larger.
             let lowest = (least * low / share).max(0.0);
             let highest = (cost.high * high / share).min(100.0);
             (cost.estimate, (lowest.min(cost.estimate), highest.max(cost.estimate)))
@@ -208,7 +209,7 @@ fn finding(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<Findin
             pattern: candidate.pattern,
             remedy: candidate.remedy,
             in_code: snippets::in_code(candidate.remedy, language, candidate.name.as_deref()),
-            without_code: snippets::without_code(candidate.remedy, openmp),
+            without_code: snippets::without_code(candidate.remedy, openmp).to_string(),
             place,
             object: candidate.object,
             evidence: candidate.evidence,

@@ -7,6 +7,7 @@ pub mod intervals;
 pub mod metrics;
 pub mod node;
 pub mod object_group;
+pub mod patterns;
 pub mod report;
 pub mod sharing;
 pub mod tally;

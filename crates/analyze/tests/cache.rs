@@ -1,7 +1,7 @@
 //! What is read piece by piece for one question after the other gives the answers that reading all of it gives.
 
 use numalens_analyze::whatif::{self, Plan};
-use numalens_analyze::{Filter, Need, Options, Shelf, advice, sections};
+use numalens_analyze::{DatasetCache, Filter, Need, Options, advice, sections};
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_profile::testing::{Synthetic, large};
@@ -16,7 +16,8 @@ fn profile(directory: &tempfile::TempDir) -> Profile {
 fn every_question_after_every_other() {
     let scratch = tempfile::tempdir().unwrap();
     let profile = profile(&scratch);
-    // One that counts of pages know, two that they do not: those take what the whole has; and one that asks what pages are.
+    // One that counts of pages know, two that they do not: those take what the whole has; and one that asks what pages
+    // are.
     let parts = [
         Filter { threads: vec![ThreadId(1)], ..Filter::default() },
         Filter { function: Some("work".to_string()), ..Filter::default() },
@@ -28,20 +29,20 @@ fn every_question_after_every_other() {
     let (placements, policies) = (vec![Threads::Recorded], Policy::COMMON.to_vec());
     let plan = Plan { machine: None, placements, policies, choices: Vec::new(), page_size: 4096 };
     for (order, part) in [&all, &backwards].into_iter().flat_map(|order| parts.iter().map(move |part| (order, part))) {
-        let mut shelf = Shelf::new(Options::default());
+        let mut cache = DatasetCache::new(Options::default());
         for section in order {
             for filter in [Filter::default(), part.clone()] {
                 let options = Options { filter, ..Options::default() };
-                let study = shelf.study(&profile, &options, &sections::needs(&[section])).unwrap();
+                let dataset = cache.dataset(&profile, &options, &sections::needs(&[section])).unwrap();
                 let fresh = sections::run(&profile, &options, &[section]).unwrap();
-                assert_eq!(sections::of(study, &[section]), fresh, "{} of {part:?}", section.name);
+                assert_eq!(sections::of(dataset, &[section]), fresh, "{} of {part:?}", section.name);
             }
         }
         let whole = Options::default();
-        let study = shelf.study(&profile, &whole, advice::NEEDS).unwrap();
-        assert_eq!(advice::of(study), advice::run(&profile, &whole).unwrap());
-        let study = shelf.study(&profile, &whole, plan.needs()).unwrap();
-        assert_eq!(whatif::of(study, &plan), whatif::run(&profile, &whole, &plan).unwrap());
+        let dataset = cache.dataset(&profile, &whole, advice::NEEDS).unwrap();
+        assert_eq!(advice::of(dataset), advice::run(&profile, &whole).unwrap());
+        let dataset = cache.dataset(&profile, &whole, plan.needs()).unwrap();
+        assert_eq!(whatif::of(dataset, &plan), whatif::run(&profile, &whole, &plan).unwrap());
     }
 }
 
@@ -50,18 +51,18 @@ fn every_question_after_every_other() {
 fn advice_is_made_once_and_forgotten_with_what_it_was_made_of() {
     let scratch = tempfile::tempdir().unwrap();
     let (profile, whole) = (profile(&scratch), Options::default());
-    let mut shelf = Shelf::new(whole.clone());
+    let mut cache = DatasetCache::new(whole.clone());
     let verdict = sections::named("verdict").unwrap();
-    let study = shelf.study(&profile, &whole, &sections::needs(&[verdict])).unwrap();
-    assert!(study.advice.get().is_none());
-    let _ = sections::of(study, &[verdict]);
-    let made = study.advice.get().expect("the verdict is made of advice").as_ptr();
-    let told = advice::of(shelf.study(&profile, &whole, advice::NEEDS).unwrap());
-    let study = shelf.study(&profile, &whole, advice::NEEDS).unwrap();
-    assert_eq!(study.advice.get().map(|advice| advice.as_ptr()), Some(made));
+    let dataset = cache.dataset(&profile, &whole, &sections::needs(&[verdict])).unwrap();
+    assert!(dataset.derived.advice.get().is_none());
+    let _ = sections::of(dataset, &[verdict]);
+    let made = dataset.derived.advice.get().expect("the verdict is made of advice").as_ptr();
+    let told = advice::of(cache.dataset(&profile, &whole, advice::NEEDS).unwrap());
+    let dataset = cache.dataset(&profile, &whole, advice::NEEDS).unwrap();
+    assert_eq!(dataset.derived.advice.get().map(|advice| advice.as_ptr()), Some(made));
     assert_eq!(told, advice::run(&profile, &whole).unwrap());
-    let study = shelf.study(&profile, &whole, &[Need::Moments]).unwrap();
-    assert!(study.advice.get().is_none());
+    let dataset = cache.dataset(&profile, &whole, &[Need::PageUseByTime]).unwrap();
+    assert!(dataset.derived.advice.get().is_none());
 }
 
 #[test]
@@ -73,12 +74,12 @@ fn what_several_sections_need_is_taken_once() {
         [["lines", "first-touch"], ["pages", "huge-pages"], ["objects", "call-tree"], ["timeline", "node-timeline"]]
     {
         let wanted = named(wanted);
-        let mut shelf = Shelf::new(Options::default());
+        let mut cache = DatasetCache::new(Options::default());
         let options = Options::default();
-        shelf.study(&profile, &options, &[]).unwrap();
-        let study = shelf.study(&profile, &options, &sections::needs(&wanted)).unwrap();
+        cache.dataset(&profile, &options, &[]).unwrap();
+        let dataset = cache.dataset(&profile, &options, &sections::needs(&wanted)).unwrap();
         assert_eq!(
-            sections::of(study, &wanted),
+            sections::of(dataset, &wanted),
             sections::run(&profile, &options, &wanted).unwrap(),
             "{}",
             wanted[0].name
@@ -90,29 +91,29 @@ fn what_several_sections_need_is_taken_once() {
 fn an_error_leaves_what_was_there() {
     let scratch = tempfile::tempdir().unwrap();
     let profile = profile(&scratch);
-    let mut shelf = Shelf::new(Options::default());
-    shelf.study(&profile, &Options::default(), &[Need::Sites]).unwrap();
+    let mut cache = DatasetCache::new(Options::default());
+    cache.dataset(&profile, &Options::default(), &[Need::Sites]).unwrap();
     let lost = Options { pids: vec![77], ..Options::default() };
-    assert!(shelf.study(&profile, &lost, &[Need::Sites]).is_err());
-    assert!(!shelf.study(&profile, &Options::default(), &[Need::Sites]).unwrap().sites.is_empty());
+    assert!(cache.dataset(&profile, &lost, &[Need::Sites]).is_err());
+    assert!(!cache.dataset(&profile, &Options::default(), &[Need::Sites]).unwrap().facts.sites.is_empty());
 }
 
 /// Facts that are kept are folded by another way than those that are read: every section says the same of both.
 fn kept_and_read_agree(profile: &Profile, parts: &[Filter]) {
     let all: Vec<_> = sections::ALL.iter().collect();
-    let mut shelf = Shelf::new(Options::default());
-    assert!(shelf.keep_facts(profile, 1 << 30).unwrap() > 0);
+    let mut cache = DatasetCache::new(Options::default());
+    assert!(cache.keep_facts(profile, 1 << 30).unwrap() > 0);
     for filter in parts {
         let options = Options { filter: filter.clone(), ..Options::default() };
-        let study = shelf.study(profile, &options, &sections::needs(&all)).unwrap();
-        for (kept, read) in sections::of(study, &all).iter().zip(sections::run(profile, &options, &all).unwrap()) {
+        let dataset = cache.dataset(profile, &options, &sections::needs(&all)).unwrap();
+        for (kept, read) in sections::of(dataset, &all).iter().zip(sections::run(profile, &options, &all).unwrap()) {
             assert_eq!(*kept, read, "{} of {filter:?}", read.section);
         }
-        let mut few = sections::of(study, &all);
+        let mut few = sections::of(dataset, &all);
         few.iter_mut().for_each(|report| report.limit(3));
-        assert_eq!(sections::first_of(study, &all, 3), few, "the first rows of {filter:?}");
-        let study = shelf.study(profile, &options, advice::NEEDS).unwrap();
-        assert_eq!(advice::of(study), advice::run(profile, &options).unwrap(), "{filter:?}");
+        assert_eq!(sections::first_of(dataset, &all, 3), few, "the first rows of {filter:?}");
+        let dataset = cache.dataset(profile, &options, advice::NEEDS).unwrap();
+        assert_eq!(advice::of(dataset), advice::run(profile, &options).unwrap(), "{filter:?}");
     }
 }
 

@@ -1,5 +1,6 @@
-//! Sums of an imported profile, where another tool has kept nothing finer: by thread and node, by thread and class, by site and class, by
-//! allocation and class. They are margins of the table that an own recording has; what joins them nobody knows, so nothing here invents it.
+//! Sums of an imported profile, where another tool has kept nothing finer: by thread and node, by thread and class, by
+//! site and class, by allocation and class. They are margins of the table that an own recording has; what joins them
+//! nobody knows, so nothing here invents it.
 
 use crate::facts::placed::FirstTouches;
 use crate::model::counts::Counts;
@@ -26,7 +27,7 @@ pub struct Cell {
 
 /// The sums.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Margins {
+pub struct ImportedTotals {
     pub nodes: Vec<Cell>,
     pub threads: FxHashMap<ThreadId, ClassSum>,
     pub sites: FxHashMap<SiteId, ClassSum>,
@@ -37,21 +38,21 @@ pub struct Margins {
 pub const MISSING: &str = "this profile was imported from sums by thread, by node and by instruction: it does not have who used which page and when, \
                            which this needs; a recording by numalens has it";
 
-impl Margins {
+impl ImportedTotals {
     /// Those of a profile; none: it has none.
     ///
     /// # Errors
     /// The profile cannot be read.
-    pub fn load(profile: &Profile, wanted: impl Fn(ProcessId) -> bool) -> Result<Option<Margins>, Error> {
+    pub fn load(profile: &Profile, wanted: impl Fn(ProcessId) -> bool) -> Result<Option<ImportedTotals>, Error> {
         if profile.count::<ClassSum>()? == 0 {
             return Ok(None);
         }
-        let mut margins = Margins::default();
+        let mut imported = ImportedTotals::default();
         for row in profile.rows::<ClassSum>()?.into_iter().filter(|row| wanted(row.process)) {
             match (row.thread, row.site, row.object) {
-                (Some(thread), ..) => add(&mut margins.threads, thread, row),
-                (None, Some(site), _) => add(&mut margins.sites, site, row),
-                (None, None, Some(object)) => add(&mut margins.objects, object, row),
+                (Some(thread), ..) => add(&mut imported.threads, thread, row),
+                (None, Some(site), _) => add(&mut imported.sites, site, row),
+                (None, None, Some(object)) => add(&mut imported.objects, object, row),
                 (None, None, None) => {}
             }
         }
@@ -64,8 +65,8 @@ impl Margins {
             touched: row.touched,
         };
         let rows = profile.rows::<NodeAccess>()?.into_iter().filter(|row| wanted(row.process));
-        margins.nodes = rows.map(cell).collect();
-        Ok(Some(margins))
+        imported.nodes = rows.map(cell).collect();
+        Ok(Some(imported))
     }
 
     /// Key, class and accesses of sums.
@@ -75,8 +76,8 @@ impl Margins {
         }))
     }
 
-    /// Pages that a thread touched first. Which of them while it was pinned is what its counts of first touches say; these count a page
-    /// again while it has no home, so they may be more than there are pages.
+    /// Pages that a thread touched first. Which of them while it was pinned is what its counts of first touches say;
+    /// these count a page again while it has no home, so they may be more than there are pages.
     pub fn touches(&self, thread: ThreadId) -> FirstTouches {
         let touched: u64 = self.nodes.iter().filter(|cell| cell.thread == thread).map(|cell| cell.touched).sum();
         let unpinned = self.threads.get(&thread).map_or(0, |sum| sum.unpinned_first_touch).min(touched);
