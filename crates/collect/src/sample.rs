@@ -1,3 +1,4 @@
 //! The sample engine.
 
 pub mod engine;
+mod recorder;

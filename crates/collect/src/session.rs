@@ -278,7 +278,7 @@ impl Session {
 
     /// Makes sure that the process is known; one that runs since before the recording is adopted.
     fn known(&mut self, pid: i32) {
-        if !self.processes.get(pid).is_some() {
+        if self.processes.get(pid).is_none() {
             self.adopt(pid, "observed");
         }
     }

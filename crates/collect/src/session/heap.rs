@@ -44,7 +44,7 @@ impl HeapHandler<'_> {
         let time_ns = self.session.since_start(note.time);
         self.session.come_to(time_ns);
         let pid = note.pid;
-        if !self.session.processes.get(pid).is_some() {
+        if self.session.processes.get(pid).is_none() {
             // Its fork has not been seen yet, or it is not ours: the channel's memory is the target's to write.
             return;
         }
