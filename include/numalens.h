@@ -1,4 +1,5 @@
-/* numalens.h: what a program can tell numalens. Header only: nothing to link, and the program runs without numalens as before.
+/* numalens.h: what a program can tell numalens. Header only: there is nothing to link, and the program runs without
+ * numalens as before.
  *
  *     #include "numalens.h"                      numalens header > numalens.h
  *
@@ -8,14 +9,17 @@
  *     numalens_phase_end("solve");
  *     numalens_stop();                           count no more
  *
- * C (gcc's dialects) and C++, gcc and clang, any optimization, programs and shared libraries, x86-64 Linux; elsewhere, and with
- * NUMALENS_DISABLE defined, all of it is empty. Every function may be called by any thread at any time, also in a signal handler.
+ * C (gcc's dialects) and C++, gcc and clang, any optimization, programs and shared libraries, x86-64 Linux. Elsewhere,
+ * and with NUMALENS_DISABLE defined, all of it is empty. Every function may be called by any thread at any time, also
+ * in a signal handler.
  *
- * How it works. A call is an instruction that does nothing (a nop of eight bytes with a displacement that no compiler emits), with arguments in
- * registers. The exact engine translates the program and sees it, in static programs too. Then, as nothing has answered: is there the library
- * that numalens preloads? It has the function `numalens_hook`, a weak reference here, null without numalens. So each call costs two nops, a load
- * and a branch that is not taken: a nanosecond. What is told of blocks goes the other way round: to the library, or where there is none, by the nop. No system call is made, so no filter of system calls minds. Static programs under the
- * sample engine cannot be told of: there `numalens ctl` starts and stops.
+ * How it works. A call is an instruction that does nothing (a nop of eight bytes with a displacement that no compiler
+ * emits), with arguments in registers. The exact engine translates the program and sees it, in static programs too.
+ * Then, as nothing has answered: is there the library that numalens preloads? It has the function `numalens_hook`, a
+ * weak reference here, null without numalens. So each call costs two nops, a load and a branch that is not taken: a
+ * nanosecond. What is told of blocks goes the other way round: to the library, or where there is none, by the nop.
+ * No system call is made, so no filter of system calls minds. Static programs under the sample engine cannot be told
+ * of: there `numalens ctl` starts and stops.
  *
  * SPDX-License-Identifier: Apache-2.0 OR MIT */
 #ifndef NUMALENS_H
@@ -44,7 +48,7 @@ enum {
 
 #define NUMALENS_INLINE static __inline__ __attribute__((__always_inline__))
 
-/* nopl 0x616d756e(%rax,%rax,1): `done` is 0 before, and not 0 after it if the exact engine has done what is asked for. */
+/* nopl 0x616d756e(%rax,%rax,1): `done` is 0 before it, and not 0 after it if the exact engine did what is asked. */
 #define NUMALENS_NOP_(done, what, first, second) \
     __asm__ __volatile__(".byte 0x0f, 0x1f, 0x84, 0x00\n\t.long 0x616d756e" \
                          : "+a"(done) : "D"(what), "S"(first), "d"(second) : "memory")
@@ -55,8 +59,8 @@ NUMALENS_INLINE unsigned long numalens_ask_(unsigned long what, const void *firs
     return done;
 }
 
-/* Through the global offset table, whatever the code model: else a linker makes it null for good in a program that is not relocated.
- * (Compilers must not believe that the block is read.) */
+/* Through the global offset table, whatever the code model: else a linker makes it null for good in a program that is
+ * not relocated. (Compilers must not believe that the block is read.) */
 #define NUMALENS_TELL_(what_, first_, second_) \
     do { \
         const unsigned long numalens_what_ = (what_); \
@@ -88,15 +92,17 @@ NUMALENS_INLINE void numalens_request_(unsigned long what, const void *first) { 
 
 #endif
 
-/* Accesses are counted from here on, of all threads of all processes of the recording. It counts from the beginning unless it was started
- * with --start-paused. With the exact engine the call returns when the collector has taken note (a millisecond or so): what the calling thread
- * does between numalens_start and numalens_stop is counted, exactly, and nothing else of it; so is what threads do that wait at both. */
+/* Accesses are counted from here on, of all threads of all processes of the recording. It counts from the beginning
+ * unless it was started with --start-paused. With the exact engine the call returns when the collector has taken note
+ * (a millisecond or so): what the calling thread does between numalens_start and numalens_stop is counted, exactly, and
+ * nothing else of it; so is what threads do that wait at both. */
 NUMALENS_INLINE void numalens_start(void) { numalens_request_(NUMALENS_REQUEST_START, NULL); }
 
 /* Accesses are not counted any more. First touches and placements are followed all the same. */
 NUMALENS_INLINE void numalens_stop(void) { numalens_request_(NUMALENS_REQUEST_STOP, NULL); }
 
-/* A phase of the calling thread: a name, of which 120 bytes are kept. They may nest; an end is that of the innermost phase of its name. */
+/* A phase of the calling thread: a name, of which 120 bytes are kept. They may nest; an end is that of the innermost
+ * phase of its name. */
 NUMALENS_INLINE void numalens_phase_begin(const char *name) { numalens_request_(NUMALENS_REQUEST_BEGIN, name); }
 NUMALENS_INLINE void numalens_phase_end(const char *name) { numalens_request_(NUMALENS_REQUEST_END, name); }
 
@@ -106,16 +112,18 @@ NUMALENS_INLINE void numalens_mark(const char *name) { numalens_request_(NUMALEN
 /* Somebody else has bound threads of this program, or moved pages of it: look again where they are. */
 NUMALENS_INLINE void numalens_moved(void) { numalens_request_(NUMALENS_REQUEST_MOVED, NULL); }
 
-/* An allocator of the program's own hands out `bytes` at `block`, which it has carved out of memory that it had (malloc, mmap, static). The block becomes an
- * object, as those of malloc do, with the line and the call stack of this call. Small ones are sampled, as those of malloc are.
+/* An allocator of the program's own hands out `bytes` at `block`, which it has carved out of memory that it had
+ * (malloc, mmap, static). The block becomes an object, as those of malloc do, with the line and the call stack of this
+ * call. Small ones are sampled, as those of malloc are.
  * void numalens_alloc(const void *block, size_t bytes); a macro, so that the line is that of its use. */
 #define numalens_alloc(block, bytes) NUMALENS_TELL_(NUMALENS_REQUEST_ALLOC, block, bytes)
 
-/* It is given back, and with it what was carved out of it; of blocks within each other that begin here, the innermost. What the allocator itself gives back (free,
- * munmap) ends the blocks in it. */
+/* It is given back, and with it what was carved out of it; of blocks within each other that begin here, the innermost.
+ * What the allocator itself gives back (free, munmap) ends the blocks in it. */
 NUMALENS_INLINE void numalens_free(const void *block) { numalens_tell_(NUMALENS_REQUEST_FREE, block, 0); }
 
-/* The name of a block that begins at `block`, of numalens_alloc or malloc. Blocks below 64 KiB share an object, and a name, with the others of their call stack. */
+/* The name of a block that begins at `block`, of numalens_alloc or malloc. Blocks below 64 KiB share an object, and a
+ * name, with the others of their call stack. */
 NUMALENS_INLINE void numalens_name(const void *block, const char *name) {
 #ifdef __cplusplus
     numalens_tell_(NUMALENS_REQUEST_NAME, block, reinterpret_cast<size_t>(name));

@@ -1,13 +1,13 @@
 /* Fault: the code of a shared library of 20 MiB lies on one node, and the threads of all nodes call it.
  *
- * The main thread is the first to call each of the library's functions (library_text.S generates them), so the pages of its text, of
- * which all processes have the same, are on its node; then all threads call functions in an order without pattern, each of them
- * as often. After Kumar and Saxena, "Performance of Shared Libraries on NUMA": a library that caches hold runs as fast from anywhere; one of 21 MB
- * was 14 % slower from the farthest node, and with 24 threads at once each took five times as long. Expected: `matrix` of code has the
- * library's fetches from every node to one node; the module on top of `code-placement` is the library; remedy: a copy of the text on
- * every node. With `--size` below 32 KiB only so much of it is called, and there is nothing to tell. x86-64 only.
- * With FIXED every thread calls a copy of the text in its own memory.
- */
+ * The main thread is the first to call each of the library's functions (library_text.S generates them), so the pages of
+ * its text, of which all processes have the same, are on its node; then all threads call functions in an order without
+ * pattern, each of them as often. After Kumar and Saxena, "Performance of Shared Libraries on NUMA": a library that
+ * caches hold runs as fast from anywhere; one of 21 MB was 14 % slower from the farthest node, and with 24 threads at
+ * once each took five times as long. Expected: `matrix` of code has the library's fetches from every node to one node;
+ * the module on top of `code-placement` is the library; remedy: a copy of the text on every node. With `--size` below
+ * 32 KiB only so much of it is called, and there is nothing to tell. x86-64 only.
+ * With FIXED every thread calls a copy of the text in its own memory. */
 #include "target.h"
 
 #define FUNCTION 2048ul

@@ -1,7 +1,7 @@
 /* No fault: what the threads do is computing, and what they share is in everybody's cache.
  *
- * The main thread writes a table of 16 KiB, which the threads of all nodes then look up between many steps in registers. Most accesses are remote by
- * where the page lies, and none of them leaves a cache. Expected: no finding.
+ * The main thread writes a table of 16 KiB, which the threads of all nodes then look up between many steps in
+ * registers. Most accesses are remote by where the page lies, and none of them leaves a cache. Expected: no finding.
  */
 #include "target.h"
 

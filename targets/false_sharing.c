@@ -1,9 +1,9 @@
 /* Fault: the counters of several threads lie in the same cache lines.
  *
  * Every thread adds to its own counter, and eight counters share one line. Expected: the update is the top line of
- * `lines`, object `counters` (a global) the top object, one page of it used by all nodes; with --lines the line is shared
- * by all threads, all writing; remedy: align every counter to a line of its own. With FIXED every counter has a page that its thread touches
- * first, which also puts it on the thread's node.
+ * `lines`, object `counters` (a global) the top object, one page of it used by all nodes; with --lines the line is
+ * shared by all threads, all writing; remedy: align every counter to a line of its own. With FIXED every counter has a
+ * page that its thread touches first, which also puts it on the thread's node.
  */
 #include "target.h"
 

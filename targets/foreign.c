@@ -1,5 +1,5 @@
-/* target.h for programs that are not C: the same functions, not static. Options come from the process's own command line;
- * strings are copied, as the callers' may be temporary (once per call: a handful, kept until the end). */
+/* target.h for programs that are not C: the same functions, not static. Options come from the command line of the
+ * process. Strings are copied, as the callers' may be temporary (once per call: a handful, kept until the end). */
 #include "target.h"
 
 void tgx_start(const char *name, double mib, long rounds)

@@ -1,11 +1,11 @@
 /* Fault: threads that share with each other are on different nodes, with threads that they share nothing with.
  *
- * Two processes of two threads each; the threads of one process share an array, nothing is shared between processes. The
- * threads of each process are nevertheless spread over nodes 0 and 1. Expected: one profile row set per process; the
- * first thread of each process touches first, so half of the accesses of each process are remote; remedy: put the
+ * Two processes of two threads each; the threads of one process share an array, nothing is shared between processes.
+ * The threads of each process are nevertheless spread over nodes 0 and 1. Expected: one profile row set per process;
+ * the first thread of each process touches first, so half of the accesses of each process are remote; remedy: put the
  * threads of one process on one node. The truth of child K is in FILE.K (the parent, who only waits, has no arrays).
- * After Apache, as MemProf found it (Lachaize, Lepers and Quema): most remote accesses were to objects that the threads of one process
- * share, and pinning each process to one node made 20 % (75 % of the accesses remote before, 10 % after).
+ * After Apache, as MemProf found it (Lachaize, Lepers and Quema): most remote accesses were to objects that the threads
+ * of one process share, and pinning each process to one node made 20 % (remote accesses: from 75 to 10 %).
  * With FIXED each process binds itself to one node.
  */
 #include "target.h"
@@ -85,7 +85,7 @@ int main(int argc, char **argv)
         if (pid == 0)
             return child(p + 1, ends[p][1]);
         close(ends[p][1]);
-        /* One process after the other: who spreads threads over nodes in the order in which they begin puts those of one process on two. */
+        /* One process after the other: placed in the order of their start, the threads of each are on two nodes. */
         char byte;
         if (read(ends[p][0], &byte, 1) != 1)
             failed = 1;

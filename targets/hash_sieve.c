@@ -1,15 +1,15 @@
 /* Fault: hash tables of lists, hit irregularly by all threads, lie on the node of the thread that filled them.
  *
- * The main thread samples vectors and hangs each into a bucket of every table; then every thread hashes vectors of its own, walks
- * the bucket that each table has for them and reduces the candidates that it finds, wherever those are. Its own vectors are in a pool
- * that it touched itself. After HashSieve (Mariano, Diener, Bischof and Navaux, "Analyzing and improving memory access patterns of
- * large irregular applications on NUMA machines"): communication between all pairs of threads alike, most pages on one node (92 %
- * there) with many accesses from everywhere, mean exclusivity low (62 % there, where other programs have 80). Expected: the candidate's line
- * on top, (N-1)/N of its accesses remote on N nodes, about half of all accesses to the main thread's node; no placement of pages by their
- * main user makes much of it local, and no placement of threads; remedy: interleave.
- * With FIXED threads touch the vectors' pages in turn, which interleaves them over their nodes, on a virtual machine too, and each has
- * a copy of the buckets' heads, which are only read from then on.
- */
+ * The main thread samples vectors and hangs each into a bucket of every table; then every thread hashes vectors of its
+ * own, walks the bucket that each table has for them and reduces the candidates that it finds, wherever those are. Its
+ * own vectors are in a pool that it touched itself. After HashSieve (Mariano, Diener, Bischof and Navaux, "Analyzing
+ * and improving memory access patterns of large irregular applications on NUMA machines"): communication between all
+ * pairs of threads alike, most pages on one node (92 % there) with many accesses from everywhere, mean exclusivity low
+ * (62 % there, where other programs have 80). Expected: the candidate's line on top, (N-1)/N of its accesses remote on
+ * N nodes, about half of all accesses to the main thread's node; no placement of pages by their main user makes much of
+ * it local, and no placement of threads; remedy: interleave.
+ * With FIXED threads touch the vectors' pages in turn, which interleaves them over their nodes, on a virtual machine
+ * too, and each has a copy of the buckets' heads, which are only read from then on. */
 #include "target.h"
 
 #define TABLES 8

@@ -1,9 +1,9 @@
 /* Fault: huge pages do not follow the split of the array over threads.
  *
  * The array is split in chunks of 512 KiB, thread after thread, and every thread touches its own chunks first, which
- * would be right with small pages. With huge pages of 2 MiB the first thread's touch places four chunks at once. Threads
- * touch in turn, so it is always the first one that places. Expected with four threads: 3/4 of the accesses remote on 4
- * nodes (all pages on the first thread's node), pages of 2 MiB in `pages`; remedy: split at 2 MiB, or place by block.
+ * would be right with small pages. With huge pages of 2 MiB the first thread's touch places four chunks at once.
+ * Threads touch in turn, so it is always the first one that places. Expected with four threads: 3/4 of the accesses
+ * remote on 4 nodes (all pages on the first one's), 2 MiB pages in `pages`; remedy: split at 2 MiB, or place by block.
  * With FIXED it is split at 2 MiB.
  * Where the kernel gives no huge pages the target says so on stderr, and every access is local.
  */

@@ -1,13 +1,13 @@
-/* Fault: tiles are allocated in the order of their numbers and used in the order of an index array, and the threads' buffers are
- * allocated by the main thread.
+/* Fault: tiles are allocated in the order of their numbers and used in the order of an index array; the main thread
+ * allocates the threads' buffers.
  *
- * After Hydro (HydroC, as Valat and Bouizi found it with NUMAPROF): the threads allocate the tiles in a loop over i, and compute in a
- * loop over order[i], so that almost nobody works on tiles of its own; the buffers that the threads work in are allocated
- * in a loop that is not parallel and lie on the first node. Expected: the tile's update is the top line, (N-1)/N of its accesses remote
- * on N nodes though the first touches are spread over all nodes; every tile and every buffer has one user; remedy: allocate in the thread that
- * uses it, for both. They did, by the same indirection in the allocating loop, and the matrix became diagonal (18 % less time).
- * With FIXED both loops allocate where the tile, or the buffer, is used.
- */
+ * After Hydro (HydroC, as Valat and Bouizi found it with NUMAPROF): the threads allocate the tiles in a loop over i,
+ * and compute in a loop over order[i], so that almost nobody works on tiles of its own; the buffers that the threads
+ * work in are allocated in a loop that is not parallel and lie on the first node. Expected: the tile's update is the
+ * top line, (N-1)/N of its accesses remote on N nodes though the first touches are spread over all nodes; every tile
+ * and every buffer has one user; remedy: allocate in the thread that uses it, for both. They did, by the same
+ * indirection in the allocating loop, and the matrix became diagonal (18 % less time).
+ * With FIXED both loops allocate where the tile, or the buffer, is used. */
 #include "target.h"
 
 #define EACH 4 /* tiles of one thread */

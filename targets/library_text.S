@@ -1,7 +1,7 @@
 /* A shared library of 20 MiB of code: 10240 functions of 2 KiB, as an optimised build of a large library has them.
  *
- * uint64_t f(uint64_t n): mov rax, rdi; nop; 254 times lea rax, [rax + rdi + 1]; ret. The instructions are written as bytes,
- * so that assembling takes no time. Symbol: library, the address of the first function and the bytes of all. */
+ * uint64_t f(uint64_t n): mov rax, rdi; nop; 254 times lea rax, [rax + rdi + 1]; ret. The instructions are written as
+ * bytes, so that assembling takes no time. Symbol: library, the address of the first function and the bytes of all. */
 #define FUNCTIONS 10240
 #define BYTES 2048
 

@@ -3,8 +3,8 @@
  * Every thread has a buffer of its own, made ready by the main thread. Expected: the update is the top line, (N-1)/N of
  * its accesses remote on N nodes; each buffer is used by threads of one node only and homed on the main thread's;
  * remedy: allocate and touch it in the thread that uses it. With FIXED it does.
- * After Psearchy, as MemProf found it (Lachaize, Lepers and Quema): remote accesses to private variables; local allocation made 8.2 %.
- */
+ * After Psearchy, as MemProf found it (Lachaize, Lepers and Quema): remote accesses to private variables; local
+ * allocation made 8.2 %. */
 #include "target.h"
 
 static uint64_t *buffer[TG_MAX_THREADS];

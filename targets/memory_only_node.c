@@ -1,9 +1,9 @@
 /* Fault: hot memory is bound to a node without CPUs (HBM, CXL, persistent memory).
  *
- * The array is bound (mbind) to the memory-only node, then initialised and used in blocks. Expected: the accesses are of
- * class memory_tier_local (memory_tier_remote where another such node is nearer), the sum is the top line, the pages are
- * homed on the memory-only node and placed by a bound policy; remedy: move to the fast tier. Where the machine has no such
- * node the target says so on stderr and leaves the policy alone.
+ * The array is bound (mbind) to the memory-only node, then initialised and used in blocks. Expected: the accesses are
+ * of class memory_tier_local (memory_tier_remote where another such node is nearer), the sum is the top line, the pages
+ * are homed on the memory-only node and placed by a bound policy; remedy: move to the fast tier. Where the machine has
+ * no such node the target says so on stderr and leaves the policy alone.
  * With FIXED it binds nothing, and every thread initialises its block.
  */
 #include "target.h"

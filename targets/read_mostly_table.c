@@ -3,8 +3,8 @@
  * Every thread looks up elements all over the table, in the order of a full-period generator. Expected: object `table`
  * (a global) on top of `objects`, written once and read by all nodes; the look-up is the top line, (N-1)/N of its
  * accesses remote on N nodes; remedy: a replica on every node. No placement of single pages can mend it.
- * After FaceRec, as MemProf found it (Lachaize, Lepers and Quema): one of 193 matrices, written first and then read by all threads, has 98 % of
- * the remote accesses; replicating it made 42 %.
+ * After FaceRec, as MemProf found it (Lachaize, Lepers and Quema): one of 193 matrices, written first and then read by
+ * all threads, has 98 % of the remote accesses; replicating it made 42 %.
  * With FIXED every thread looks up in a copy that it made itself.
  */
 #include "target.h"

@@ -1,9 +1,9 @@
 /* Fault: the code that all threads execute lies on one node.
  *
- * The main thread writes functions, one to a page, into executable memory, as a JIT compiler would, so the code pages lie
- * on its node; then all threads run them. Expected: `matrix` of code has all fetches from every node to the main thread's
- * node, so (N-1)/N of the samples in this code are remote on N nodes; remedy: local or replicated text. x86-64 only.
- * With FIXED every thread runs a copy that it made itself.
+ * The main thread writes functions, one to a page, into executable memory, as a JIT compiler would, so the code pages
+ * lie on its node; then all threads run them. Expected: `matrix` of code has all fetches from every node to the main
+ * thread's node, so (N-1)/N of the samples in this code are remote on N nodes; remedy: local or replicated text.
+ * With FIXED every thread runs a copy that it made itself. Only for x86-64.
  * In the truth, `reads` of the array `code` are the instructions executed on its pages.
  */
 #include "target.h"

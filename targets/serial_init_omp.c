@@ -1,8 +1,8 @@
 /* Fault: one thread initialises, all use their own block (OpenMP).
  *
- * As serial_init_pthreads.c, with thread 0 of the team being the main thread. Expected: first-touch names the line below
- * with all of the array's pages; the line of the update is on top of `lines`, (N-1)/N of its accesses remote on N nodes;
- * pattern: serial initialisation; remedy: initialise in parallel. With FIXED it does.
+ * As serial_init_pthreads.c, with thread 0 of the team being the main thread. Expected: first-touch names the line
+ * below with all of the array's pages; the line of the update is on top of `lines`, (N-1)/N of its accesses remote on N
+ * nodes; pattern: serial initialisation; remedy: initialise in parallel. With FIXED it does.
  */
 #include "target.h"
 #include <omp.h>

@@ -1,9 +1,9 @@
 /* Fault: one thread initialises, all use their own block (POSIX threads).
  *
  * The main thread touches the whole array first, so all its pages lie on the main thread's node; then every thread sums
- * its own block. Expected: first-touch names the line below with all of the array's pages; the line of the sum is on top
- * of `lines`, (N-1)/N of its accesses remote on N nodes; pattern: serial initialisation; remedy: initialise in parallel.
- * With FIXED every thread touches its own block first.
+ * its own block. Expected: first-touch names the line below with all of the array's pages; the line of the sum is on
+ * top of `lines`, (N-1)/N of its accesses remote on N nodes; pattern: serial initialisation; remedy: initialise in
+ * parallel. With FIXED every thread touches its own block first.
  */
 #include "target.h"
 

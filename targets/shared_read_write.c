@@ -1,10 +1,10 @@
 /* Fault: an array is read and written by all threads at the same time, and lies on one node.
  *
- * The main thread touches the array first; then every thread adds to elements all over it. Expected: the update is the top
- * line, (N-1)/N of its accesses remote on N nodes, reads and writes alike; every page used by every node; pattern: read
- * and written by several nodes at the same time; remedy: interleave.
- * After Streamcluster, as MemProf found it (Lachaize, Lepers and Quema): one of 1000 objects, read and written by all threads, has 80 % of the
- * remote accesses; interleaving it made 161 %.
+ * The main thread touches the array first; then every thread adds to elements all over it. Expected: the update is the
+ * top line, (N-1)/N of its accesses remote on N nodes, reads and writes alike; every page used by every node; pattern:
+ * read and written by several nodes at the same time; remedy: interleave.
+ * After Streamcluster, as MemProf found it (Lachaize, Lepers and Quema): one of 1000 objects, read and written by all
+ * threads, has 80 % of the remote accesses; interleaving it made 161 %.
  * With FIXED the threads touch pages in turn, which interleaves them over the threads' nodes, on a virtual machine too.
  */
 #include "target.h"

@@ -1,11 +1,11 @@
 /* What the targets share: options, pinning, and the truth file.
  *
- * A target knows by construction which thread touches what, and the kernel knows where its pages are. At its end, before
- * it frees anything, it writes both as JSON (`--truth FILE`): the oracle that a recording of the same run is compared with.
+ * A target knows by construction which thread touches what, and the kernel knows where its pages are. Before it frees
+ * anything, it writes both as JSON (`--truth FILE`): the oracle that a recording of the same run is compared with.
  *
  *   { "schema": 1, "target": NAME, "pid": N,
  *     "threads":  [ { "thread": SLOT, "tid": N, "cpus": "0-1", "node": N or null } ]      as the thread saw itself; the
- *                     node that its CPUs lie in or that its memory policy binds it to. A thread that moves has several slots
+ *                     node of its CPUs, or that its memory policy binds it to. A thread that moves has several slots
  *     "arrays":   [ { "name": S, "base": ADDRESS, "size": BYTES, "page_size": 4096,
  *                     "bound": BOOL      whether the program bound or moved it to nodes explicitly
  *                     "homes": [ [PAGE, COUNT, NODE], ... ]      runs of pages; NODE is negative (an errno) for no page
@@ -401,8 +401,8 @@ __attribute__((unused)) static long tg_watcher_ticks(void)
     return user + system;
 }
 
-/* Whoever watches asks for homes some time after the accesses: pages must not move before it has. Its work is done when it
- * has been idle for a second; on a busy machine that takes a while. We do nothing meanwhile, so that there is no more to do. */
+/* Whoever watches asks for homes some time after the accesses: pages must not move before. It is done when it has been
+ * idle for a second; on a busy machine that takes a while. We do nothing meanwhile, so that there is no more to do. */
 __attribute__((unused)) static void tg_wait_for_watcher(void)
 {
     long quarter = sysconf(_SC_CLK_TCK) / 4, idle = 0, before = tg_watcher_ticks();

@@ -1,9 +1,9 @@
 /* Fault: threads are not bound to nodes.
  *
- * Every thread touches its own block first and uses it alone, which would be right; but nothing binds the threads (--pin
- * is refused), so the kernel may move them away from their pages. Expected: every access is of class unpinned_both, every
- * first touch unpinned; `threads` shows none with a node; remedy: pin threads. On a virtual machine record it with
- * --placement none. With FIXED it pins its threads.
+ * Every thread touches its own block first and uses it alone, which would be right; but nothing binds the threads
+ * (--pin is refused), so the kernel may move them away from their pages. Expected: every access is of class
+ * unpinned_both, every first touch unpinned; `threads` shows none with a node; remedy: pin threads. On a virtual
+ * machine record it with --placement none. With FIXED it pins its threads.
  */
 #include "target.h"
 

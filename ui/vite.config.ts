@@ -1,8 +1,8 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vite";
 
-// The bundle is committed, and a test builds it anew and compares: names without hashes, one chunk for each entry and each
-// part that is loaded when it is needed.
+// The bundle is committed, and a test builds it anew and compares: names without hashes, one chunk for each entry and
+// each part that is loaded when it is needed.
 export default defineConfig({
   plugins: [svelte()],
   base: "./",

@@ -1,4 +1,4 @@
-//! Builds the agent: the same workspace, another target, its own target directory, so that `cargo build` alone builds all.
+//! Builds the agent: the same workspace, another target, its own target directory. So `cargo build` alone builds all.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-/** The planted fault of a program, by both engines: on the overview, two clicks away, and with the figures of the report. */
+/** The planted fault of a program, by both engines: on the overview, two clicks away, with the report's figures. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { Browser, Page } from "playwright-core";

@@ -1,4 +1,4 @@
-/** Pages that need a program of their own: named phases, cache lines that threads share, sources and programs that have moved. */
+/** Pages that need a program of their own: named phases, cache lines that threads share, moved sources and programs. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";

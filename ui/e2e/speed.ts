@@ -1,6 +1,7 @@
 /**
- * How long a reader waits: first paint, and what clicks and keys take, in a browser, on a profile of ten million facts, 1,024
- * threads and 100,000 lines (crates/serve/examples/large_profile.rs). Writes a dated run of medians into bench/runs/.
+ * How long a reader waits: first paint, and what clicks and keys take, in a browser. The profile has ten million facts,
+ * 1,024 threads and 100,000 lines (crates/serve/examples/large_profile.rs). Writes a dated run of medians into
+ * bench/runs/.
  *
  *   cargo run --release -p numalens-serve --example large_profile -- /tmp/large.numalens
  *   NUMALENS_LARGE=/tmp/large.numalens cargo xtask ui --script speed

@@ -18,7 +18,7 @@ export function folder(): { path: string; remove: () => void } {
   return { path, remove: () => rmSync(path, { recursive: true, force: true }) };
 }
 
-/** Records a program on a virtual machine of four nodes, two CPUs each: with options of `record`, and with the program's own. */
+/** Records a program on a virtual machine of four nodes, two CPUs each: with options of `record` and of the program. */
 export function record(engine: string, output: string, program: string, { options = [], load = [] }: { options?: string[]; load?: string[] } = {}): string {
   const command = ["record", "-q", "--engine", engine, "--machine", "4x2", "-o", output, ...options, "--", program, ...load];
   execFileSync(NUMALENS, command, { stdio: ["ignore", "ignore", "inherit"] });

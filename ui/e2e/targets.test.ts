@@ -1,6 +1,7 @@
 /**
- * Every program of targets/, by both engines: its planted fault stands on the overview, one or two clicks lead to the evidence, and what is on the screen
- * is what `report` and `advise` say. What a target must show stands in targets/expectations.toml; that `advise` is right is tested elsewhere.
+ * Every program of targets/, by both engines: its planted fault stands on the overview, one or two clicks lead to the
+ * evidence, and what is on the screen is what `report` and `advise` say. What a target must show stands in
+ * targets/expectations.toml; that `advise` is right is tested elsewhere.
  */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";

@@ -1,4 +1,4 @@
-/** Ends a run with a line `failed: NAME` for each that failed and `N passed, N failed`, which scripts/test.sh sums up. */
+/** Ends a run with `failed: NAME` for each test that failed and `N passed, N failed`, which scripts/test.sh sums up. */
 import type { Reporter, TestModule } from "vitest/node";
 
 export default class Tally implements Reporter {

@@ -10,7 +10,7 @@
 //! ```text
 //!   cpuid, lsl: blocks end there, the agent answers \  processor.rs
 //!   getcpu, also of the vdso and the vsyscall page  |
-//!   sched_getaffinity, sched_setaffinity             |- calls.rs      place.rs: a thread's CPUs, which of them it is on
+//!   sched_getaffinity, sched_setaffinity             |- calls.rs      place.rs: a thread's CPUs, and the one it is on
 //!   set_mempolicy, mbind, ...                        |- policies.rs   policy.rs: where a page goes
 //!   move_pages, migrate_pages                        |- moves.rs      others.rs: pages of other processes
 //!                                                    |  shared_policies.rs  policies of memory that processes share

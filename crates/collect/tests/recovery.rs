@@ -1,6 +1,7 @@
-//! Address recovery measured: C kernels with known arrays run under the CPU clock, every sample that falls in a kernel is
-//! resolved, and the share that lands in the arrays is compared with what the method is known to reach: 97 % of the random
-//! update, where the index comes out of a conditional move whose flags a sample does not have, and nearly all of the others.
+//! Address recovery measured. C kernels with known arrays run under the CPU clock, and every sample that falls in a
+//! kernel is resolved. The share that lands in the arrays is compared with what the method is known to reach: 97 % of
+//! the random update, where the index comes out of a conditional move whose flags a sample does not have, and nearly
+//! all of the others.
 
 use numalens_isa::{Found, Kind, Plan, RecoveredAccess, Registers, plan};
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -87,7 +88,7 @@ fn spawn(program: &Path, kernel: &str) -> (libc::pid_t, OwnedFd, OwnedFd) {
     let kernel = CString::new(kernel).expect("no NUL");
     let arguments = [path.as_ptr(), kernel.as_ptr(), std::ptr::null()];
     let environment = [std::ptr::null()];
-    // SAFETY: the child only makes calls that are safe after fork (read, dup2, execve, _exit), with memory prepared before.
+    // SAFETY: the child only makes calls that are safe after fork (read, dup2, execve, _exit); its memory is prepared.
     let child = unsafe { libc::fork() };
     assert!(child >= 0);
     if child == 0 {
@@ -150,7 +151,7 @@ fn samples(child: libc::pid_t, event: &OwnedFd) -> Vec<Registers> {
         let mut status = 0;
         // SAFETY: `child` is a child of this process; `status` is writable.
         let ended = unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } == child;
-        // SAFETY: the mapping lives until the end of this function; the two words are shared with the kernel and accessed atomically.
+        // SAFETY: the mapping lives until the function ends; both words are shared with the kernel and atomic here.
         let (head, tail) = unsafe {
             (AtomicU64::from_ptr(&raw mut (*header).data_head), AtomicU64::from_ptr(&raw mut (*header).data_tail))
         };

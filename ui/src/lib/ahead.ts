@@ -1,4 +1,4 @@
-/** What the slowest pages show first is fetched while nobody does anything, so that turning to them need not wait for it. */
+/** What the slowest pages show first is fetched while nobody does anything, so that who turns to them need not wait. */
 import { ask } from "./api";
 
 /** Of the whole recording; the server has computed it by itself. */

@@ -39,7 +39,7 @@ export function strength(percent: number): number | null {
   return percent < LEAST ? null : 0.12 + 0.88 * Math.sqrt(Math.min(100, percent) / 100);
 }
 
-/** The colour of a share of traffic on the page's ground. As numbers: programs that read a kept SVG know no mixtures. */
+/** The colour of a share of traffic on the page's ground. In numbers: programs that read a kept SVG mix no colours. */
 export function trafficColor(kind: Traffic, percent: number, on_dark: boolean): string | null {
   const x = strength(percent);
   if (x === null) return null;

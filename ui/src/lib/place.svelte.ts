@@ -14,8 +14,8 @@ export function fragment(): URLSearchParams {
 }
 
 /**
- * Where the token is kept: with this host and port, so that further tabs have it and pages of other servers do not. (A cookie would go to all
- * ports of this host, whoever's they are.) It is worth nothing once the server has ended.
+ * Where the token is kept: with this host and port, so that further tabs have it and pages of other servers do not. (A
+ * cookie would go to all ports of this host, whoever's they are.) It is worth nothing once the server has ended.
  */
 const TOKEN = "numalens-token";
 /** The same where the browser keeps nothing. */
@@ -39,7 +39,7 @@ function keep(brought: string): void {
   }
 }
 
-/** Takes the token out of the address, where everybody sees it and links would have it. Whether it is another one than before. */
+/** Takes the token out of the address, where everybody sees it and links would have it. Whether it is a new one. */
 function take_token(): boolean {
   const now = fragment();
   const brought = now.get("token");
@@ -104,7 +104,7 @@ export function put(change: Change): void {
   follow();
 }
 
-/** How something is shown, one of several ways: it stands in the address too. The first is what everybody begins with. */
+/** How something is shown, one of several ways: it stands in the address too. The first is what is shown at first. */
 export function choice<Word extends string>(name: string, words: readonly [Word, ...Word[]]): { readonly now: Word; pick: (word: Word) => void } {
   return {
     get now() {

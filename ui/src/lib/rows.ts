@@ -1,6 +1,7 @@
 /**
- * Tables by columns, as the server sends them (crates/view/src/columns.rs), as the rows that docs/reference/json.md describes. A row is no more than its number: its
- * values are looked up when they are asked for, so that 100,000 rows are made in a moment.
+ * Tables by columns, as the server sends them (crates/view/src/columns.rs), as the rows that docs/reference/json.md
+ * describes. A row is no more than its number: its values are looked up when they are asked for, so that 100,000 rows
+ * are made in a moment.
  */
 
 /** Values of one column. */
