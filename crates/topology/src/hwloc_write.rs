@@ -4,6 +4,7 @@
 use crate::{CpuSet, Machine, Node};
 use std::fmt::Write;
 
+/// What every file begins with.
 const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n";
 
 /// The machine's XML.

@@ -54,6 +54,7 @@ fn default_virtual(host: &Machine) -> Machine {
     };
     from_shares(name, &shares, host)
 }
+
 /// The two numbers of `4x8`, as far as they are numbers.
 fn counts(spec: &str) -> Option<(&str, &str)> {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
