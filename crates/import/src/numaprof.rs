@@ -15,7 +15,7 @@ mod machine;
 mod threads;
 
 use crate::{ImportError, NUMAPROF, Options};
-use format::{Document, Stats};
+use format::{Document, Infos, Stats};
 use numalens_profile::ids::{ObjectId, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{ClassSum, MachineNode, Object, Process};
 use numalens_profile::words::ObjectKind;
@@ -51,14 +51,7 @@ pub fn import_bytes(
     force: bool,
 ) -> Result<PathBuf, ImportError> {
     let wrong = |why: String| ImportError::Form { path: file.to_owned(), form: NUMAPROF, why };
-    let document: Document = serde_json::from_slice(text).map_err(|error| wrong(error.to_string()))?;
-    if document.infos.tool.as_deref().is_some_and(|tool| tool != "numaprof") {
-        return Err(wrong(format!("it was written by `{}`", document.infos.tool.unwrap_or_default())));
-    }
-    let version = document.infos.format_version.unwrap_or(2);
-    if version > 2 {
-        return Err(wrong(format!("its format version {version} is newer than 2, the newest that is known")));
-    }
+    let document = parse(text).map_err(wrong)?;
     let Some(recorded) = &document.threads else { return Err(wrong("it has no `threads`".to_owned())) };
     let mut notes = notes(&document);
     let machine = machine::of(&document, options, file, &mut notes)?;
@@ -66,38 +59,15 @@ pub fn import_bytes(
     let code = code::read(&document);
     let (class_sums, objects) = sums(&document, recorded, &code);
     check_sums(&document, recorded, &mut notes);
-
-    let infos = &document.infos;
-    let command = if infos.command.is_empty() { infos.exe.clone() } else { infos.command.clone() };
-    let process = Process {
-        process: PROCESS,
-        pid: pid(file),
-        parent: None,
-        rank: None,
-        host: infos.hostname.clone(),
-        command: command.clone(),
-        start_ns: 0,
-        end_ns: Some(infos.duration),
-        end: "unknown".to_owned(),
-        heap_observed: true,
-    };
+    let process = process(&document.infos, file);
     let meta = Meta {
-        command: command.split_whitespace().map(str::to_owned).collect(),
-        host: infos.hostname.clone(),
-        numalens_version: env!("CARGO_PKG_VERSION").to_owned(),
-        engine: Engine::Numaprof,
-        unit: RecordedUnit::Accesses,
-        unit_note: "imported from NUMAPROF: sums by thread, node and instruction".to_owned(),
         machine_name: machine.name.clone(),
-        machine_virtual: false,
-        start_time: infos.date.clone(),
         // All of the recording is one bin.
-        bin_ns: threads.last_clock.max(infos.duration).saturating_add(1),
+        bin_ns: threads.last_clock.max(document.infos.duration).saturating_add(1),
         bins: 1,
-        reads_and_writes: false,
         run_time_ns: options.run_time_ns,
         notes,
-        ..Meta::default()
+        ..meta(&document.infos)
     };
     write_whole(output, force, |writer| {
         writer.replace(MachineNode::of(&machine))?;
@@ -114,6 +84,55 @@ pub fn import_bytes(
         writer.replace(code.functions)?;
         Ok(meta)
     })
+}
+
+/// The document, if it is NUMAPROF's and of a known version; else why not.
+fn parse(text: &[u8]) -> Result<Document, String> {
+    let document: Document = serde_json::from_slice(text).map_err(|error| error.to_string())?;
+    if document.infos.tool.as_deref().is_some_and(|tool| tool != "numaprof") {
+        return Err(format!("it was written by `{}`", document.infos.tool.unwrap_or_default()));
+    }
+    let version = document.infos.format_version.unwrap_or(2);
+    if version > 2 {
+        return Err(format!("its format version {version} is newer than 2, the newest that is known"));
+    }
+    Ok(document)
+}
+
+/// The command line; of files that lack it the program.
+fn command(infos: &Infos) -> &str {
+    if infos.command.is_empty() { &infos.exe } else { &infos.command }
+}
+
+fn process(infos: &Infos, file: &Path) -> Process {
+    Process {
+        process: PROCESS,
+        pid: pid(file),
+        parent: None,
+        rank: None,
+        host: infos.hostname.clone(),
+        command: command(infos).to_owned(),
+        start_ns: 0,
+        end_ns: Some(infos.duration),
+        end: "unknown".to_owned(),
+        heap_observed: true,
+    }
+}
+
+/// What the document says of the recording, and what is so of all that NUMAPROF records.
+fn meta(infos: &Infos) -> Meta {
+    Meta {
+        command: command(infos).split_whitespace().map(str::to_owned).collect(),
+        host: infos.hostname.clone(),
+        numalens_version: env!("CARGO_PKG_VERSION").to_owned(),
+        engine: Engine::Numaprof,
+        unit: RecordedUnit::Accesses,
+        unit_note: "imported from NUMAPROF: sums by thread, node and instruction".to_owned(),
+        machine_virtual: false,
+        start_time: infos.date.clone(),
+        reads_and_writes: false,
+        ..Meta::default()
+    }
 }
 
 /// The pid that NUMAPROF puts into the file's name, `numaprof-PROGRAM-PID.json`; 0 where it is not.

@@ -5,7 +5,7 @@ use numalens_analyze::{Filter, Options, phases};
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_profile::tables::Phase;
 use numalens_simulate::{Policy, Threads};
-use numalens_topology::{Machine, NodeId, ThreadPlacement};
+use numalens_topology::{Machine, NodeId, Preset, ThreadPlacement};
 
 /// Names and values, in order; a name may be there several times.
 pub type Pairs = Vec<(String, String)>;
@@ -148,7 +148,7 @@ fn placement(word: &str) -> Result<Threads, String> {
 fn named_machine(spec: &str) -> Result<Machine, String> {
     let is_grid = spec.len() <= 12 && spec.contains('x') && spec.bytes().all(|b| b.is_ascii_digit() || b == b'x');
     if spec != "real" && !is_grid && Machine::preset(spec).is_none() {
-        let presets: Vec<&str> = Machine::presets().iter().map(|preset| preset.name).collect();
+        let presets: Vec<&str> = Preset::all().iter().map(|preset| preset.name).collect();
         return Err(format!(
             "`{}` is no machine; there are real, NODESxCPUS such as 4x8, {}",
             shortened(spec),

@@ -6,6 +6,7 @@
 
 mod cluster;
 mod cost;
+mod homes;
 mod migration;
 mod moments;
 mod policy;

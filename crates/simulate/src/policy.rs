@@ -1,9 +1,7 @@
-//! Policies: where a page would lie. One row in [`Policy::ALL`] and one arm in [`homes`] each.
+//! Policies of pages and their words. One row in [`Policy::NAMES`] each, and one arm in [`crate::homes`].
 
 use crate::migration::Migration;
-use crate::recording::{PageUse, Recording, User};
-use numalens_topology::{Machine, NodeId, PagePolicy};
-use std::collections::BTreeMap;
+use numalens_topology::{Machine, PagePolicy};
 
 /// A policy of pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,9 +28,6 @@ pub enum Policy {
     /// As first touched, and then moved to who uses them.
     Migrate(Migration),
 }
-
-/// Percent of accesses by one node from which [`Policy::Mixed`] calls a page its own.
-const EXCLUSIVE: f64 = 95.0;
 
 impl Policy {
     /// The words of all policies, as `--policy` takes them.
@@ -139,131 +134,4 @@ impl std::fmt::Display for Policy {
             Policy::Tier(percent) => write!(f, "tier:{percent}"),
         }
     }
-}
-
-/// The homes of a page: none, one, or a copy on several nodes.
-pub type Homes = Vec<NodeId>;
-
-/// The homes of every page of a recording. `node_of` is where threads run (none: anywhere).
-pub fn homes(
-    policy: Policy,
-    machine: &Machine,
-    recording: &Recording,
-    node_of: &dyn Fn(&User) -> Option<NodeId>,
-    toucher_of: &dyn Fn(&PageUse) -> Option<NodeId>,
-) -> Vec<Homes> {
-    let nodes: Vec<NodeId> =
-        machine.nodes_with_memory().filter(|node| !node.cpus.is_empty()).map(|node| node.id).collect();
-    let near = |node: Option<NodeId>| node.and_then(|node| machine.nearest_with_memory(node));
-    let main = |page: &PageUse| {
-        let users = by_node(page, node_of);
-        users.into_iter().rev().max_by(|a, b| a.1.total_cmp(&b.1)).map(|(node, _)| node)
-    };
-    let touched = |page: &PageUse| near(toucher_of(page)).or(stays(machine, page, &nodes));
-    let mut turn = 0;
-    let mut loads: BTreeMap<NodeId, f64> = nodes.iter().map(|node| (*node, 0.0)).collect();
-    let all: f64 = recording.pages.iter().filter(|page| page.home.is_some()).map(accesses).sum();
-    let fair = all / nodes.len().max(1) as f64;
-    let hot = hottest(policy, recording);
-    let slow = |from: Option<NodeId>| {
-        let slow = machine.nodes.iter().filter(|node| machine.is_slower_memory(node.id));
-        slow.min_by_key(|node| from.map_or(0, |from| machine.distance(from, node.id))).map(|node| node.id)
-    };
-    let mut at = 0;
-    let mut place = |page: &PageUse| -> Homes {
-        at += 1;
-        // What had no home (the zero page) has none elsewhere either.
-        if page.home.is_none() {
-            return Vec::new();
-        }
-        let home = match policy {
-            Policy::Recorded => stays(machine, page, &nodes),
-            Policy::AtTouch(PagePolicy::FirstTouch) | Policy::Migrate(_) => touched(page),
-            Policy::AtTouch(at_touch) => touched(page).map(|toucher| at_touch.home(machine, page.number, toucher)),
-            Policy::ParallelFirstTouch => {
-                let thread =
-                    page.users.iter().max_by(|a, b| (a.accesses() - a.initial).total_cmp(&(b.accesses() - b.initial)));
-                near(thread.and_then(node_of)).or(touched(page))
-            }
-            Policy::Local => near(main(page)).or(touched(page)),
-            Policy::RoundRobin => {
-                turn += 1;
-                nodes.get((turn - 1) % nodes.len().max(1)).copied()
-            }
-            Policy::Mixed => {
-                let users = by_node(page, node_of);
-                let (most, sum) = users.values().fold((0.0f64, 0.0), |(most, sum), n| (most.max(*n), sum + n));
-                match sum > 0.0 && most * 100.0 > sum * EXCLUSIVE {
-                    true => near(main(page)),
-                    false => nodes.get(page.number as usize % nodes.len().max(1)).copied(),
-                }
-            }
-            Policy::Balance => {
-                let wanted = near(main(page)).filter(|node| loads.get(node).is_some_and(|load| *load < fair));
-                let least = || loads.iter().min_by(|a, b| a.1.total_cmp(b.1)).map(|(node, _)| *node);
-                let home = wanted.or_else(least);
-                if let Some(load) = home.and_then(|home| loads.get_mut(&home)) {
-                    *load += accesses(page);
-                }
-                home
-            }
-            Policy::Replicate => {
-                let written = page.users.iter().any(|user| user.writes > user.initial);
-                let readers: Homes = by_node(page, node_of).into_keys().filter_map(|node| near(Some(node))).collect();
-                if !written && readers.len() > 1 {
-                    return readers;
-                }
-                touched(page)
-            }
-            Policy::Tier(_) => {
-                let main = main(page).or(toucher_of(page));
-                if hot.get(at - 1) == Some(&true) { near_fast(machine, main).or(touched(page)) } else { slow(main) }
-            }
-        };
-        home.into_iter().collect()
-    };
-    recording.pages.iter().map(&mut place).collect()
-}
-
-/// Which pages are the fast memory's.
-fn hottest(policy: Policy, recording: &Recording) -> Vec<bool> {
-    let Policy::Tier(percent) = policy else { return Vec::new() };
-    let mut order: Vec<usize> = (0..recording.pages.len()).filter(|&at| recording.pages[at].home.is_some()).collect();
-    // Of equals the first touched.
-    order.sort_by(|a, b| accesses(&recording.pages[*b]).total_cmp(&accesses(&recording.pages[*a])));
-    let room = order.len() * usize::from(percent) / 100;
-    let mut hot = vec![false; recording.pages.len()];
-    order.into_iter().take(room).for_each(|at| hot[at] = true);
-    hot
-}
-
-/// The nearest node whose memory is not the slower.
-fn near_fast(machine: &Machine, from: Option<NodeId>) -> Option<NodeId> {
-    let from = from?;
-    let fast = machine.nodes_with_memory().filter(|node| !node.cpus.is_empty());
-    fast.min_by_key(|node| machine.distance(from, node.id)).map(|node| node.id)
-}
-
-/// Where a page lay, or, on a machine without that node, any one that stays the same.
-fn stays(machine: &Machine, page: &PageUse, nodes: &[NodeId]) -> Option<NodeId> {
-    let home = page.home?;
-    match machine.node(home) {
-        Some(node) if node.memory_bytes > 0 => Some(home),
-        _ => nodes.get(usize::from(home.0) % nodes.len().max(1)).copied(),
-    }
-}
-
-fn accesses(page: &PageUse) -> f64 {
-    page.users.iter().map(User::accesses).sum()
-}
-
-/// Accesses of pinned threads by node.
-fn by_node(page: &PageUse, node_of: &dyn Fn(&User) -> Option<NodeId>) -> BTreeMap<NodeId, f64> {
-    let mut nodes = BTreeMap::new();
-    for user in &page.users {
-        if let Some(node) = node_of(user) {
-            *nodes.entry(node).or_default() += user.accesses();
-        }
-    }
-    nodes
 }

@@ -1,9 +1,10 @@
 //! The replay: a recording under another machine, thread placement and page policy.
 
 use crate::cluster::cluster;
+use crate::homes::{self, Homes};
 use crate::migration;
 use crate::moments::Moment;
-use crate::policy::{self, Homes, Policy};
+use crate::policy::Policy;
 use crate::recording::{PageUse, Recording, User};
 use crate::{CostModel, Traffic};
 use numalens_topology::{Machine, NodeId, ThreadPlacement};
@@ -86,9 +87,9 @@ pub fn replay(
         let then = seen.find(|user| user.node == page.toucher_node).or(first);
         placed(toucher, then.map_or(page.toucher_node.or(page.home), |user| user.node))
     };
-    let mut homes = policy::homes(policy, machine, recording, &node_of, &toucher_of);
+    let mut homes = homes::homes(policy, machine, recording, &node_of, &toucher_of);
     for (choice, own) in choices.iter().enumerate() {
-        let chosen = policy::homes(*own, machine, recording, &node_of, &toucher_of);
+        let chosen = homes::homes(*own, machine, recording, &node_of, &toucher_of);
         let pages = recording.pages.iter().zip(homes.iter_mut().zip(chosen));
         pages.filter(|(page, _)| page.choice == Some(choice)).for_each(|(_, (home, own))| *home = own);
     }

@@ -332,78 +332,96 @@ const METHODS: &[&str] = &[
     "shrink_to_fit",
 ];
 
+/// The names that a statement may assign to.
 fn candidates(tokens: &[Token], language: Language, found: &mut Vec<(Sure, String)>) {
-    let text = |at: usize| tokens.get(at).map_or("", |token| token.text);
-    let begins = text(0);
-    // `let mut a: Vec<f64> = vec![0.0; n]`, `let a = ...`.
-    if matches!(begins, "let" | "var") {
-        let at = 1 + usize::from(text(1) == "mut");
-        if is_name(text(at)) && tokens.iter().any(|token| token.text == "=") {
-            found.push((Sure::Allocates, text(at).to_owned()));
-        }
+    if matches!(text(tokens, 0), "let" | "var") {
+        found.extend(bound(tokens).map(|name| (Sure::Allocates, name)));
         return;
     }
     let mut at = 0;
     while at < tokens.len() {
-        let rest = &tokens[at + 1..];
-        match text(at) {
-            // `a, err := f(n)`
-            ":=" => {
-                let is_list = tokens[..at].iter().any(|token| token.text == ",");
-                let name = if is_list {
-                    Some(begins.to_owned()).filter(|name| is_name(name))
-                } else {
-                    place(tokens, at, language)
-                };
-                found.extend(name.map(|name| (Sure::Allocates, name)));
-            }
+        let text = |behind: usize| text(tokens, at + behind);
+        let mut sure_of = |name: Option<String>| found.extend(name.map(|name| (Sure::Allocates, name)));
+        match text(0) {
+            ":=" => sure_of(declared_by_assignment(tokens, at, language)),
             "=" => {
-                let sure = match allocates(rest) {
-                    true => Some(Sure::Allocates),
-                    false => rest.iter().any(|token| token.text == "(").then_some(Sure::Call),
-                };
-                found.extend(sure.zip(place(tokens, at, language)));
-                // `a = b = malloc(n)`: the first one.
-                if sure.is_some() {
-                    let next = rest.iter().position(|token| token.text == "=");
-                    let is_chain = |next: &usize| {
-                        rest[..*next].iter().all(|token| is_name(token.text) || ".->[]*".contains(token.text))
-                    };
-                    at += next.filter(is_chain).map_or(0, |next| next + 1);
-                }
+                let assigned = by_assignment(tokens, at, language);
+                found.extend(assigned.name);
+                at = assigned.last;
             }
             // `cudaMalloc((void **)&a, n)`
-            "(" if [text(at + 1), text(at + 2), text(at + 3), text(at + 4)] == ["void", "*", "*", ")"] => {
-                let from = at + 5 + usize::from(text(at + 5) == "&");
-                let end = (from..tokens.len()).find(|&end| matches!(text(end), "," | ")")).unwrap_or(from);
-                if from < end {
-                    found.extend(place(&tokens[from..end], end - from, language).map(|name| (Sure::Allocates, name)));
-                }
+            "(" if [text(1), text(2), text(3), text(4)] == ["void", "*", "*", ")"] => {
+                sure_of(argument(tokens, at + 5, language));
             }
-            "posix_memalign" if text(at + 1) == "(" && text(at + 2) != "(" => {
-                let from = at + 2 + usize::from(text(at + 2) == "&");
-                let end = (from..tokens.len()).find(|&end| matches!(text(end), "," | ")")).unwrap_or(from);
-                if from < end {
-                    found.extend(place(&tokens[from..end], end - from, language).map(|name| (Sure::Allocates, name)));
-                }
-            }
-            word if language == Language::Fortran && word.eq_ignore_ascii_case("allocate") && text(at + 1) == "(" => {
+            "posix_memalign" if text(1) == "(" && text(2) != "(" => sure_of(argument(tokens, at + 2, language)),
+            word if language == Language::Fortran && word.eq_ignore_ascii_case("allocate") && text(1) == "(" => {
                 of_fortran(&tokens[at + 2..], found);
             }
-            method
-                if METHODS.contains(&method) && text(at + 1) == "(" && at > 1 && matches!(text(at - 1), "." | "->") =>
-            {
-                found.extend(place(tokens, at - 1, language).map(|name| (Sure::Allocates, name)));
+            method if METHODS.contains(&method) && text(1) == "(" && is_called_on_a_place(tokens, at) => {
+                sure_of(place(tokens, at - 1, language));
             }
             // `: cells(new Cell[n])`
-            ":" | "," if is_name(text(at + 1)) && matches!(text(at + 2), "(" | "{") && text(at + 3) == "new" => {
-                found.push((Sure::Allocates, text(at + 1).to_owned()));
+            ":" | "," if is_name(text(1)) && matches!(text(2), "(" | "{") && text(3) == "new" => {
+                sure_of(Some(text(1).to_owned()));
             }
             _ => {}
         }
         at += 1;
     }
     found.extend(declared(tokens, language).map(|name| (Sure::Declared, name)));
+}
+
+/// The text of a token; nothing behind the last.
+fn text<'a>(tokens: &[Token<'a>], at: usize) -> &'a str {
+    tokens.get(at).map_or("", |token| token.text)
+}
+
+/// `let mut a: Vec<f64> = vec![0.0; n]`, `let a = ...`.
+fn bound(tokens: &[Token]) -> Option<String> {
+    let name = text(tokens, 1 + usize::from(text(tokens, 1) == "mut"));
+    (is_name(name) && tokens.iter().any(|token| token.text == "=")).then(|| name.to_owned())
+}
+
+/// `a, err := f(n)`, with `:=` at `at`: of a list the first.
+fn declared_by_assignment(tokens: &[Token], at: usize, language: Language) -> Option<String> {
+    if tokens[..at].iter().any(|token| token.text == ",") {
+        Some(text(tokens, 0).to_owned()).filter(|name| is_name(name))
+    } else {
+        place(tokens, at, language)
+    }
+}
+
+/// What a `=` says.
+struct ByAssignment {
+    name: Option<(Sure, String)>,
+    /// The `=` that is the last of a chain of them, `a = b = malloc(n)`, whose first names the memory.
+    last: usize,
+}
+
+/// `a = f(n)`, with `=` at `at`.
+fn by_assignment(tokens: &[Token], at: usize, language: Language) -> ByAssignment {
+    let rest = &tokens[at + 1..];
+    let sure = match allocates(rest) {
+        true => Some(Sure::Allocates),
+        false => rest.iter().any(|token| token.text == "(").then_some(Sure::Call),
+    };
+    let next = sure.and_then(|_| rest.iter().position(|token| token.text == "="));
+    let is_chain =
+        |next: &usize| rest[..*next].iter().all(|token| is_name(token.text) || ".->[]*".contains(token.text));
+    let last = at + next.filter(is_chain).map_or(0, |next| next + 1);
+    ByAssignment { name: sure.zip(place(tokens, at, language)), last }
+}
+
+/// The place whose address is an argument, `&a` or `a`, at `at`.
+fn argument(tokens: &[Token], at: usize, language: Language) -> Option<String> {
+    let from = at + usize::from(text(tokens, at) == "&");
+    let end = (from..tokens.len()).find(|&end| matches!(tokens[end].text, "," | ")")).filter(|end| from < *end)?;
+    place(&tokens[from..end], end - from, language)
+}
+
+/// Whether the word at `at` is behind `a.` or `a->`.
+fn is_called_on_a_place(tokens: &[Token], at: usize) -> bool {
+    at > 1 && matches!(tokens[at - 1].text, "." | "->")
 }
 
 /// `allocate(a(n), grid%b(n, m), stat=error)`.

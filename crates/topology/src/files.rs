@@ -5,7 +5,7 @@
 //! host's first CPU, those that the host shares among CPUs are shared by a node's. What has nothing to do with nodes
 //! and CPUs are links to the host's files.
 
-use crate::{CpuSet, Machine, Node, REMOTE_DISTANCE};
+use crate::{CpuSet, Machine, Node};
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -29,208 +29,174 @@ const CPU_FIELDS: [&str; 7] =
 /// Tiers are numbered from this one on, as the kernel numbers that of plain memory.
 const FIRST_TIER: u32 = 4;
 
-impl Machine {
-    /// Writes `sys`, `proc` and the files `cpuset.cpus` and `cpuset.mems` (of a group of processes that may use all of
-    /// the machine) into the folder `root`. `host` is the root of the host's file system. [`Machine::from_sysfs`] reads
-    /// the same nodes from it.
-    ///
-    /// # Errors
-    /// When a file cannot be written. What the host does not show is left out.
-    pub fn write_files(&self, root: &Path, host: &Path) -> io::Result<()> {
-        let shape = Shape::new(self);
-        let system = root.join("sys/devices/system");
-        self.write_cpus(&shape, &system.join("cpu"), &host.join("sys/devices/system/cpu"))?;
-        self.write_nodes(&shape, &system.join("node"), host)?;
-        for (bus, count) in [("cpu", shape.cpus.iter().collect::<Vec<_>>()), ("node", shape.node_ids())] {
-            let devices = folder(root.join("sys/bus").join(bus).join("devices"))?;
-            for number in count {
-                let name = format!("{bus}{number}");
-                symlink(format!("../../../devices/system/{bus}/{name}"), devices.join(name))?;
-            }
+/// Writes `sys`, `proc` and the files `cpuset.cpus` and `cpuset.mems` (of a group of processes that may use all of
+/// the machine) into the folder `root`. `host` is the root of the host's file system. [`crate::sysfs::read`] reads
+/// the same nodes from it.
+///
+/// # Errors
+/// When a file cannot be written. What the host does not show is left out.
+pub fn write(machine: &Machine, root: &Path, host: &Path) -> io::Result<()> {
+    let shape = Shape::new(machine);
+    let system = root.join("sys/devices/system");
+    write_cpus(machine, &shape, &system.join("cpu"), &host.join("sys/devices/system/cpu"))?;
+    write_nodes(machine, &shape, &system.join("node"), host)?;
+    for (bus, count) in [("cpu", shape.cpus.iter().collect::<Vec<_>>()), ("node", shape.node_ids())] {
+        let devices = folder(root.join("sys/bus").join(bus).join("devices"))?;
+        for number in count {
+            let name = format!("{bus}{number}");
+            symlink(format!("../../../devices/system/{bus}/{name}"), devices.join(name))?;
         }
-        let tiering = folder(root.join("sys/devices/virtual/memory_tiering"))?;
-        let mut tiers: Vec<u32> = self.nodes_with_memory().map(|node| node.tier).collect();
-        tiers.sort_unstable();
-        tiers.dedup();
-        for tier in tiers {
-            let members: CpuSet =
-                self.nodes_with_memory().filter(|node| node.tier == tier).map(|node| node.id.0.into()).collect();
-            let tier = folder(tiering.join(format!("memory_tier{}", FIRST_TIER + tier)))?;
-            write(&tier, "nodelist", &members)?;
-        }
-        let proc = folder(root.join("proc"))?;
-        if let Ok(text) = fs::read_to_string(host.join("proc/cpuinfo")) {
-            fs::write(proc.join("cpuinfo"), self.cpuinfo(&shape, &text))?;
-        }
-        write(root, "cpuset.cpus", &shape.cpus)?;
-        write(root, "cpuset.mems", &shape.memory)
     }
+    let tiering = folder(root.join("sys/devices/virtual/memory_tiering"))?;
+    let mut tiers: Vec<u32> = machine.nodes_with_memory().map(|node| node.tier).collect();
+    tiers.sort_unstable();
+    tiers.dedup();
+    for tier in tiers {
+        let members: CpuSet =
+            machine.nodes_with_memory().filter(|node| node.tier == tier).map(|node| node.id.0.into()).collect();
+        let tier = folder(tiering.join(format!("memory_tier{}", FIRST_TIER + tier)))?;
+        write_line(&tier, "nodelist", &members)?;
+    }
+    let proc = folder(root.join("proc"))?;
+    if let Ok(text) = fs::read_to_string(host.join("proc/cpuinfo")) {
+        fs::write(proc.join("cpuinfo"), cpuinfo(machine, &shape, &text))?;
+    }
+    write_line(root, "cpuset.cpus", &shape.cpus)?;
+    write_line(root, "cpuset.mems", &shape.memory)
+}
 
-    fn write_cpus(&self, shape: &Shape, to: &Path, host: &Path) -> io::Result<()> {
-        let to = folder(to.to_owned())?;
-        for name in ["online", "possible", "present"] {
-            write(&to, name, &shape.cpus)?;
-        }
-        for name in ["offline", "isolated"] {
-            write(&to, name, &"")?;
-        }
-        let is_cpu = |name: &str| name.strip_prefix("cpu").is_some_and(|rest| rest.parse::<u32>().is_ok());
-        link_others(&to, host, is_cpu)?;
-        let caches = caches(&host.join("cpu0/cache"));
-        let mut texts = Texts::default();
-        for (package, node) in self.nodes.iter().enumerate() {
-            let package_mask = shape.mask(&node.cpus);
-            for (core, cpu) in node.cpus.iter().enumerate() {
-                let own = CpuSet::from_iter([cpu]);
-                let own_mask = shape.mask(&own);
-                let cpu_folder = to.join(format!("cpu{cpu}"));
-                let topology = folder(cpu_folder.join("topology"))?;
-                texts.write(&topology, "core_id", &core)?;
-                texts.write(&topology, "physical_package_id", &package)?;
-                for name in ["core_cpus", "thread_siblings"] {
-                    texts.write(&topology, name, &own_mask)?;
-                    texts.write(&topology, &format!("{name}_list"), &own)?;
+fn write_cpus(machine: &Machine, shape: &Shape, to: &Path, host: &Path) -> io::Result<()> {
+    let to = folder(to.to_owned())?;
+    for name in ["online", "possible", "present"] {
+        write_line(&to, name, &shape.cpus)?;
+    }
+    for name in ["offline", "isolated"] {
+        write_line(&to, name, &"")?;
+    }
+    let is_cpu = |name: &str| name.strip_prefix("cpu").is_some_and(|rest| rest.parse::<u32>().is_ok());
+    link_others(&to, host, is_cpu)?;
+    let caches = caches(&host.join("cpu0/cache"));
+    let mut texts = Texts::default();
+    for (package, node) in machine.nodes.iter().enumerate() {
+        let package_mask = shape.mask(&node.cpus);
+        for (core, cpu) in node.cpus.iter().enumerate() {
+            let own = CpuSet::from_iter([cpu]);
+            let own_mask = shape.mask(&own);
+            let cpu_folder = to.join(format!("cpu{cpu}"));
+            let topology = folder(cpu_folder.join("topology"))?;
+            texts.write(&topology, "core_id", &core)?;
+            texts.write(&topology, "physical_package_id", &package)?;
+            for name in ["core_cpus", "thread_siblings"] {
+                texts.write(&topology, name, &own_mask)?;
+                texts.write(&topology, &format!("{name}_list"), &own)?;
+            }
+            for name in ["package_cpus", "core_siblings"] {
+                texts.write(&topology, name, &package_mask)?;
+                texts.write(&topology, &format!("{name}_list"), &node.cpus)?;
+            }
+            symlink(format!("../../node/node{}", node.id), cpu_folder.join(format!("node{}", node.id)))?;
+            let first = node.cpus.iter().next().unwrap_or(cpu);
+            for (index, cache) in caches.iter().enumerate() {
+                let cache_folder = folder(cpu_folder.join("cache"))?.join(format!("index{index}"));
+                if cache.is_shared && cpu != first {
+                    symlink(format!("../../cpu{first}/cache/index{index}"), cache_folder)?;
+                    continue;
                 }
-                for name in ["package_cpus", "core_siblings"] {
-                    texts.write(&topology, name, &package_mask)?;
-                    texts.write(&topology, &format!("{name}_list"), &node.cpus)?;
-                }
-                symlink(format!("../../node/node{}", node.id), cpu_folder.join(format!("node{}", node.id)))?;
-                let first = node.cpus.iter().next().unwrap_or(cpu);
-                for (index, cache) in caches.iter().enumerate() {
-                    let cache_folder = folder(cpu_folder.join("cache"))?.join(format!("index{index}"));
-                    if cache.is_shared && cpu != first {
-                        symlink(format!("../../cpu{first}/cache/index{index}"), cache_folder)?;
-                        continue;
+                let cache_folder = folder(cache_folder)?;
+                for (name, text) in CACHE_FACTS.iter().zip(&cache.facts) {
+                    if let Some(text) = text {
+                        texts.keep(cache_folder.join(name), text.clone())?;
                     }
-                    let cache_folder = folder(cache_folder)?;
-                    for (name, text) in CACHE_FACTS.iter().zip(&cache.facts) {
-                        if let Some(text) = text {
-                            texts.keep(cache_folder.join(name), text.clone())?;
-                        }
-                    }
-                    let (users, mask) = if cache.is_shared { (&node.cpus, &package_mask) } else { (&own, &own_mask) };
-                    texts.write(&cache_folder, "id", &if cache.is_shared { package as u32 } else { cpu })?;
-                    texts.write(&cache_folder, "shared_cpu_list", users)?;
-                    texts.write(&cache_folder, "shared_cpu_map", mask)?;
                 }
+                let (users, mask) = if cache.is_shared { (&node.cpus, &package_mask) } else { (&own, &own_mask) };
+                texts.write(&cache_folder, "id", &if cache.is_shared { package as u32 } else { cpu })?;
+                texts.write(&cache_folder, "shared_cpu_list", users)?;
+                texts.write(&cache_folder, "shared_cpu_map", mask)?;
             }
         }
-        Ok(())
     }
+    Ok(())
+}
 
-    fn write_nodes(&self, shape: &Shape, to: &Path, host: &Path) -> io::Result<()> {
-        let to = folder(to.to_owned())?;
-        let all: CpuSet = shape.node_ids().into_iter().collect();
-        let with_cpus: CpuSet = self.nodes_with_cpus().map(|node| node.id.0.into()).collect();
-        for (name, nodes) in [
-            ("online", &all),
-            ("possible", &all),
-            ("has_cpu", &with_cpus),
-            ("has_memory", &shape.memory),
-            ("has_normal_memory", &shape.memory),
-        ] {
-            write(&to, name, nodes)?;
-        }
-        let host_nodes = host.join("sys/devices/system/node");
-        link_others(&to, &host_nodes, |name| name.starts_with("node") || name.starts_with("has_"))?;
-        let free = free_share(&fs::read_to_string(host.join("proc/meminfo")).unwrap_or_default());
-        for node in &self.nodes {
-            let id = node.id;
-            let folder_of = folder(to.join(format!("node{id}")))?;
-            write(&folder_of, "cpulist", &node.cpus)?;
-            write(&folder_of, "cpumap", &shape.mask(&node.cpus))?;
-            let distances: Vec<String> = node.distances.iter().map(ToString::to_string).collect();
-            write(&folder_of, "distance", &distances.join(" "))?;
-            let total = node.memory_bytes / 1024;
-            let free = ((total as f64 * free) as u64).min(total);
-            let rows = [("MemTotal", total), ("MemFree", free), ("MemUsed", total - free)];
-            let mut meminfo = String::new();
-            for (name, kib) in rows {
-                let name = format!("{name}:");
-                let _ = writeln!(meminfo, "Node {id} {name:<15} {kib:>8} kB");
-            }
-            for name in ["HugePages_Total:", "HugePages_Free:", "HugePages_Surp:"] {
-                let _ = writeln!(meminfo, "Node {id} {name:<16} {:>5}", 0);
-            }
-            fs::write(folder_of.join("meminfo"), meminfo)?;
-            let names = ["numa_hit", "numa_miss", "numa_foreign", "interleave_hit", "local_node", "other_node"];
-            write(&folder_of, "numastat", &names.map(|name| format!("{name} 0")).join("\n"))?;
-            for bytes in &node.huge_page_sizes {
-                let pages = folder(folder_of.join(format!("hugepages/hugepages-{}kB", bytes / 1024)))?;
-                for name in ["nr_hugepages", "free_hugepages", "surplus_hugepages"] {
-                    write(&pages, name, &0)?;
-                }
-            }
-            write_speed(&folder_of, node)?;
-            for cpu in node.cpus.iter() {
-                symlink(format!("../../cpu/cpu{cpu}"), folder_of.join(format!("cpu{cpu}")))?;
-            }
-        }
-        Ok(())
+fn write_nodes(machine: &Machine, shape: &Shape, to: &Path, host: &Path) -> io::Result<()> {
+    let to = folder(to.to_owned())?;
+    let all: CpuSet = shape.node_ids().into_iter().collect();
+    let with_cpus: CpuSet = machine.nodes_with_cpus().map(|node| node.id.0.into()).collect();
+    for (name, nodes) in [
+        ("online", &all),
+        ("possible", &all),
+        ("has_cpu", &with_cpus),
+        ("has_memory", &shape.memory),
+        ("has_normal_memory", &shape.memory),
+    ] {
+        write_line(&to, name, nodes)?;
     }
-
-    /// The host's text about its first CPU, for each CPU of the machine.
-    fn cpuinfo(&self, shape: &Shape, host: &str) -> String {
-        let first = host.split("\n\n").next().unwrap_or_default();
-        let mut text = String::new();
-        for cpu in shape.cpus.iter() {
-            let found = self.nodes.iter().enumerate().find(|(_, node)| node.cpus.contains(cpu));
-            let Some((package, node)) = found else { continue };
-            let core = node.cpus.iter().take_while(|&other| other != cpu).count();
-            let apic = package << shape.core_bits | core;
-            for line in first.lines() {
-                let name = line.split(':').next().unwrap_or_default().trim_end();
-                let value = match CPU_FIELDS.iter().position(|field| *field == name) {
-                    Some(0) => cpu as usize,
-                    Some(5 | 6) => apic,
-                    Some(1) => package,
-                    Some(2 | 4) => node.cpus.len(),
-                    Some(_) => core,
-                    None => {
-                        let _ = writeln!(text, "{line}");
-                        continue;
-                    }
-                };
-                let head = &line[..line.find(':').unwrap_or(line.len())];
-                let _ = writeln!(text, "{head}: {value}");
-            }
-            text.push('\n');
+    let host_nodes = host.join("sys/devices/system/node");
+    link_others(&to, &host_nodes, |name| name.starts_with("node") || name.starts_with("has_"))?;
+    let free = free_share(&fs::read_to_string(host.join("proc/meminfo")).unwrap_or_default());
+    for node in &machine.nodes {
+        let id = node.id;
+        let folder_of = folder(to.join(format!("node{id}")))?;
+        write_line(&folder_of, "cpulist", &node.cpus)?;
+        write_line(&folder_of, "cpumap", &shape.mask(&node.cpus))?;
+        let distances: Vec<String> = node.distances.iter().map(ToString::to_string).collect();
+        write_line(&folder_of, "distance", &distances.join(" "))?;
+        let total = node.memory_bytes / 1024;
+        let free = ((total as f64 * free) as u64).min(total);
+        let rows = [("MemTotal", total), ("MemFree", free), ("MemUsed", total - free)];
+        let mut meminfo = String::new();
+        for (name, kib) in rows {
+            let name = format!("{name}:");
+            let _ = writeln!(meminfo, "Node {id} {name:<15} {kib:>8} kB");
         }
-        text
+        for name in ["HugePages_Total:", "HugePages_Free:", "HugePages_Surp:"] {
+            let _ = writeln!(meminfo, "Node {id} {name:<16} {:>5}", 0);
+        }
+        fs::write(folder_of.join("meminfo"), meminfo)?;
+        let names = ["numa_hit", "numa_miss", "numa_foreign", "interleave_hit", "local_node", "other_node"];
+        write_line(&folder_of, "numastat", &names.map(|name| format!("{name} 0")).join("\n"))?;
+        for bytes in &node.huge_page_sizes {
+            let pages = folder(folder_of.join(format!("hugepages/hugepages-{}kB", bytes / 1024)))?;
+            for name in ["nr_hugepages", "free_hugepages", "surplus_hugepages"] {
+                write_line(&pages, name, &0)?;
+            }
+        }
+        write_speed(&folder_of, node)?;
+        for cpu in node.cpus.iter() {
+            symlink(format!("../../cpu/cpu{cpu}"), folder_of.join(format!("cpu{cpu}")))?;
+        }
     }
+    Ok(())
+}
 
-    /// For each node, in the order of [`Machine::nodes`], the indices of those with memory, in the order in which Linux
-    /// falls back to them (`build_zonelists` of `mm/page_alloc.c`): the node itself, then by distance; of equally near
-    /// ones first those without CPUs, then those with higher numbers, and so that not all nodes begin with the same
-    /// one.
-    pub fn fallback_orders(&self) -> Vec<Vec<usize>> {
-        let mut load = vec![0u32; self.nodes.len()];
-        let with_memory = |index: &usize| self.nodes[*index].memory_bytes > 0;
-        let mut orders = Vec::with_capacity(self.nodes.len());
-        for (from, node) in self.nodes.iter().enumerate() {
-            let distance = |to: usize| node.distances.get(to).copied().unwrap_or(REMOTE_DISTANCE);
-            let price = |&to: &usize| match to == from {
-                true => (0, 0),
-                false => {
-                    let has_cpus = u32::from(!self.nodes[to].cpus.is_empty());
-                    (distance(to) + u32::from(to < from) + has_cpus, load[to])
+/// The host's text about its first CPU, for each CPU of the machine.
+fn cpuinfo(machine: &Machine, shape: &Shape, host: &str) -> String {
+    let first = host.split("\n\n").next().unwrap_or_default();
+    let mut text = String::new();
+    for cpu in shape.cpus.iter() {
+        let found = machine.nodes.iter().enumerate().find(|(_, node)| node.cpus.contains(cpu));
+        let Some((package, node)) = found else { continue };
+        let core = node.cpus.iter().take_while(|&other| other != cpu).count();
+        let apic = package << shape.core_bits | core;
+        for line in first.lines() {
+            let name = line.split(':').next().unwrap_or_default().trim_end();
+            let value = match CPU_FIELDS.iter().position(|field| *field == name) {
+                Some(0) => cpu as usize,
+                Some(5 | 6) => apic,
+                Some(1) => package,
+                Some(2 | 4) => node.cpus.len(),
+                Some(_) => core,
+                None => {
+                    let _ = writeln!(text, "{line}");
+                    continue;
                 }
             };
-            let mut order: Vec<usize> = (0..self.nodes.len()).filter(with_memory).collect();
-            // What a node has to bear changes when it is taken, and then it is in the list.
-            order.sort_by_key(price);
-            let mut before = from;
-            for &next in &order {
-                if distance(next) != distance(before) {
-                    load[next] += 1;
-                }
-                before = next;
-            }
-            orders.push(order);
+            let head = &line[..line.find(':').unwrap_or(line.len())];
+            let _ = writeln!(text, "{head}: {value}");
         }
-        orders
+        text.push('\n');
     }
+    text
 }
 
 /// What is asked of a machine again and again.
@@ -308,8 +274,8 @@ fn write_speed(node_folder: &Path, node: &Node) -> io::Result<()> {
     {
         if let Some(figure) = figure {
             let to = folder(node_folder.join("access0/initiators"))?;
-            write(&to, &format!("read_{kind}"), &(figure.round() as u64))?;
-            write(&to, &format!("write_{kind}"), &(figure.round() as u64))?;
+            write_line(&to, &format!("read_{kind}"), &(figure.round() as u64))?;
+            write_line(&to, &format!("write_{kind}"), &(figure.round() as u64))?;
         }
     }
     Ok(())
@@ -332,7 +298,7 @@ fn folder(path: PathBuf) -> io::Result<PathBuf> {
     fs::create_dir_all(&path).map(|()| path)
 }
 
-fn write(folder: &Path, name: &str, value: &dyn std::fmt::Display) -> io::Result<()> {
+fn write_line(folder: &Path, name: &str, value: &dyn std::fmt::Display) -> io::Result<()> {
     fs::write(folder.join(name), format!("{value}\n"))
 }
 
@@ -362,18 +328,18 @@ impl Texts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NodeId;
+    use crate::{NodeId, Preset};
 
     fn written(machine: &Machine) -> tempfile::TempDir {
         let root = tempfile::tempdir().unwrap();
-        machine.write_files(root.path(), Path::new("/")).unwrap();
+        write(machine, root.path(), Path::new("/")).unwrap();
         root
     }
 
     #[test]
     fn what_is_written_reads_back() {
         let mut machines: Vec<Machine> =
-            Machine::presets().iter().map(|preset| Machine::preset(preset.name).unwrap()).collect();
+            Preset::all().iter().map(|preset| Machine::preset(preset.name).unwrap()).collect();
         let mut with_holes = Machine::preset("cxl2").unwrap();
         with_holes.nodes[2].id = NodeId(7);
         with_holes.nodes[1].memory_bytes = 0;
@@ -381,7 +347,7 @@ mod tests {
         machines.push(with_holes);
         for machine in machines {
             let root = written(&machine);
-            let read = Machine::from_sysfs(root.path()).unwrap();
+            let read = crate::sysfs::read(root.path()).unwrap();
             assert_eq!(read.nodes, machine.nodes, "{}", machine.name);
         }
     }
@@ -417,15 +383,5 @@ mod tests {
         assert_eq!(mask("4-7", 16), "00f0");
         assert_eq!(mask("0-7,32-39", 64), "000000ff,000000ff");
         assert_eq!(mask("0,65", 72), "02,00000000,00000001");
-    }
-
-    #[test]
-    fn memory_is_taken_from_the_nearest_node() {
-        let grid = Machine::parse("4x2", &Machine::preset("togian").unwrap()).unwrap();
-        assert_eq!(grid.fallback_orders(), [[0, 1, 2, 3], [1, 2, 3, 0], [2, 3, 0, 1], [3, 0, 1, 2]]);
-        let mut cxl = Machine::preset("cxl2").unwrap();
-        assert_eq!(cxl.fallback_orders(), [[0, 2, 1], [1, 0, 2], [2, 0, 1]]);
-        cxl.nodes[1].memory_bytes = 0;
-        assert_eq!(cxl.fallback_orders()[1], [0, 2]);
     }
 }

@@ -27,6 +27,7 @@
 //! whose kind says latency). hwloc 3 differs in this: page sizes are an info of the whole file, memory tiers elements
 //! of their own (`<memtier>`, the fastest first). Files of hwloc 1 put nodes into the tree differently and are refused.
 
+pub use crate::hwloc_write::write;
 use crate::spec::MAX_NODES;
 use crate::sysfs::read_bounded;
 use crate::{CpuSet, LOCAL_DISTANCE, Machine, Node, NodeId, REMOTE_DISTANCE, TopologyError};

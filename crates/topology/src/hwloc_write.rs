@@ -4,84 +4,116 @@
 use crate::{CpuSet, Machine, Node};
 use std::fmt::Write;
 
-impl Machine {
-    /// The machine's XML.
-    pub fn to_hwloc(&self) -> String {
-        let mut ids = 1..;
-        let mut id = move || ids.next().unwrap_or(0);
-        let all = bitmap(&self.cpus());
-        let nodes: CpuSet = self.nodes.iter().map(|node| u32::from(node.id.0)).collect();
-        let mut out = String::from(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n",
-        );
-        let sets = |cpus: &str, nodes: &str| {
-            format!("cpuset=\"{cpus}\" complete_cpuset=\"{cpus}\" nodeset=\"{nodes}\" complete_nodeset=\"{nodes}\"")
-        };
-        let memory = |node: &Node, cpus: &str, gp: u32| {
-            let own = bitmap(&std::iter::once(u32::from(node.id.0)).collect());
-            let mut text = format!(
-                "<object type=\"NUMANode\" os_index=\"{}\" {} gp_index=\"{gp}\" local_memory=\"{}\">",
-                node.id,
-                sets(cpus, &own),
-                node.memory_bytes
-            );
-            for size in std::iter::once(&4096).chain(&node.huge_page_sizes) {
-                let count = if *size == 4096 { node.memory_bytes / 4096 } else { 0 };
-                let _ = write!(text, "<page_type size=\"{size}\" count=\"{count}\"/>");
-            }
-            let _ = write!(text, "<info name=\"MemoryTier\" value=\"{}\"/></object>", node.tier);
-            text
-        };
-        let every = bitmap(&nodes);
+/// What every file begins with.
+const HEAD: &str = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<!DOCTYPE topology SYSTEM \"hwloc2.dtd\">\n<topology version=\"2.0\">\n";
+
+/// The machine's XML.
+pub fn write(machine: &Machine) -> String {
+    let mut objects = Objects::default();
+    objects.machine(machine);
+    format!("{HEAD}{}{}</topology>\n", objects.text, distances(machine))
+}
+
+/// The tree of objects: the machine, its packages, and in these the CPUs. Memory hangs beside what is near to it.
+#[derive(Default)]
+struct Objects {
+    text: String,
+    /// The last `gp_index` that was given out.
+    last_id: u32,
+}
+
+impl Objects {
+    fn machine(&mut self, machine: &Machine) {
+        let (all, every) = (bitmap(&machine.cpus()), bitmap(&numbers(machine)));
+        let (sets, id) = (sets(&all, &every), self.next_id());
         let _ = writeln!(
-            out,
-            " <object type=\"Machine\" os_index=\"0\" {} allowed_cpuset=\"{all}\" allowed_nodeset=\"{every}\" gp_index=\"{}\">",
-            sets(&all, &every),
-            id()
+            self.text,
+            " <object type=\"Machine\" os_index=\"0\" {sets} allowed_cpuset=\"{all}\" allowed_nodeset=\"{every}\" gp_index=\"{id}\">"
         );
         // As hwloc leaves them: a node whose CPUs cannot be used stays in a package that has none.
         let is_beside = |node: &&Node| node.cpus.is_empty() && !node.only_unusable_cpus;
-        for node in self.nodes.iter().filter(is_beside) {
-            let _ = writeln!(out, "  {}", memory(node, &all, id()));
+        for node in machine.nodes.iter().filter(is_beside) {
+            self.text += "  ";
+            self.memory(node, &all);
         }
-        for node in self.nodes.iter().filter(|node| !is_beside(node)) {
-            let (cpus, own) = (bitmap(&node.cpus), bitmap(&std::iter::once(u32::from(node.id.0)).collect()));
-            let _ = writeln!(
-                out,
-                "  <object type=\"Package\" os_index=\"{}\" {} gp_index=\"{}\">",
-                node.id,
-                sets(&cpus, &own),
-                id()
-            );
-            let _ = writeln!(out, "   {}", memory(node, &cpus, id()));
-            for cpu in node.cpus.iter() {
-                let one = bitmap(&std::iter::once(cpu).collect());
-                let (sets, gp) = (sets(&one, &own), id());
-                let _ = writeln!(out, "   <object type=\"PU\" os_index=\"{cpu}\" {sets} gp_index=\"{gp}\"/>");
-            }
-            out += "  </object>\n";
+        for node in machine.nodes.iter().filter(|node| !is_beside(node)) {
+            self.package(node);
         }
-        out += " </object>\n";
-        // From one place to itself is no distance to hwloc.
-        if self.nodes.len() < 2 {
-            return out + "</topology>\n";
-        }
-        let list = |numbers: &mut dyn Iterator<Item = u32>| {
-            let text: String = numbers.map(|number| format!("{number} ")).collect();
-            format!("length=\"{}\">{text}", text.len())
-        };
-        // Kind: from the operating system, means latency.
-        let _ = writeln!(
-            out,
-            " <distances2 type=\"NUMANode\" nbobjs=\"{}\" kind=\"5\" name=\"NUMALatency\" indexing=\"os\">\n  <indexes {}</indexes>",
-            self.nodes.len(),
-            list(&mut nodes.iter())
-        );
-        for node in &self.nodes {
-            let _ = writeln!(out, "  <u64values {}</u64values>", list(&mut node.distances.iter().copied()));
-        }
-        out + " </distances2>\n</topology>\n"
+        self.text += " </object>\n";
     }
+
+    /// A node with its CPUs.
+    fn package(&mut self, node: &Node) {
+        let (cpus, own) = (bitmap(&node.cpus), own(node));
+        let (of_all, id) = (sets(&cpus, &own), self.next_id());
+        let _ = writeln!(self.text, "  <object type=\"Package\" os_index=\"{}\" {of_all} gp_index=\"{id}\">", node.id);
+        self.text += "   ";
+        self.memory(node, &cpus);
+        for cpu in node.cpus.iter() {
+            let one = bitmap(&std::iter::once(cpu).collect());
+            let (sets, id) = (sets(&one, &own), self.next_id());
+            let _ = writeln!(self.text, "   <object type=\"PU\" os_index=\"{cpu}\" {sets} gp_index=\"{id}\"/>");
+        }
+        self.text += "  </object>\n";
+    }
+
+    /// A node's memory, near to `cpus`.
+    fn memory(&mut self, node: &Node, cpus: &str) {
+        let (sets, id) = (sets(cpus, &own(node)), self.next_id());
+        let _ = write!(
+            self.text,
+            "<object type=\"NUMANode\" os_index=\"{}\" {sets} gp_index=\"{id}\" local_memory=\"{}\">",
+            node.id, node.memory_bytes
+        );
+        for size in std::iter::once(&4096).chain(&node.huge_page_sizes) {
+            let count = if *size == 4096 { node.memory_bytes / 4096 } else { 0 };
+            let _ = write!(self.text, "<page_type size=\"{size}\" count=\"{count}\"/>");
+        }
+        let _ = writeln!(self.text, "<info name=\"MemoryTier\" value=\"{}\"/></object>", node.tier);
+    }
+
+    fn next_id(&mut self) -> u32 {
+        self.last_id += 1;
+        self.last_id
+    }
+}
+
+/// The matrix of distances; nothing for one node, since from one place to itself is no distance to hwloc.
+fn distances(machine: &Machine) -> String {
+    let mut text = String::new();
+    if machine.nodes.len() < 2 {
+        return text;
+    }
+    let list = |numbers: &mut dyn Iterator<Item = u32>| {
+        let text: String = numbers.map(|number| format!("{number} ")).collect();
+        format!("length=\"{}\">{text}", text.len())
+    };
+    // Kind: from the operating system, means latency.
+    let _ = writeln!(
+        text,
+        " <distances2 type=\"NUMANode\" nbobjs=\"{}\" kind=\"5\" name=\"NUMALatency\" indexing=\"os\">\n  <indexes {}</indexes>",
+        machine.nodes.len(),
+        list(&mut numbers(machine).iter())
+    );
+    for node in &machine.nodes {
+        let _ = writeln!(text, "  <u64values {}</u64values>", list(&mut node.distances.iter().copied()));
+    }
+    text + " </distances2>\n"
+}
+
+/// The attributes that say where an object is.
+fn sets(cpus: &str, nodes: &str) -> String {
+    format!("cpuset=\"{cpus}\" complete_cpuset=\"{cpus}\" nodeset=\"{nodes}\" complete_nodeset=\"{nodes}\"")
+}
+
+/// The kernel's numbers of the nodes.
+fn numbers(machine: &Machine) -> CpuSet {
+    machine.nodes.iter().map(|node| u32::from(node.id.0)).collect()
+}
+
+/// The nodeset of one node.
+fn own(node: &Node) -> String {
+    bitmap(&std::iter::once(u32::from(node.id.0)).collect())
 }
 
 /// 32-bit words in hexadecimal, the highest first.
@@ -110,7 +142,7 @@ mod tests {
         machines.push(offline);
         for machine in machines {
             let spec = &machine.name;
-            std::fs::write(&path, machine.to_hwloc()).unwrap();
+            std::fs::write(&path, write(&machine)).unwrap();
             let read = Machine::parse(path.to_str().unwrap(), &host).unwrap();
             let stripped = |machine: &Machine| -> Vec<Node> {
                 machine.nodes.iter().map(|node| Node { latency_ns: None, bandwidth: None, ..node.clone() }).collect()

@@ -1,14 +1,15 @@
 //! Nodes, CPUs, distances, memory tiers: of this host, of a file, of an invented machine.
 //!
 //! A [`Machine`] is a value: reading and writing it does the only I/O of this crate ([`Machine::host`],
-//! [`Machine::parse`] on a file, [`Machine::write_files`]), every question afterwards is pure. Virtual machines (`4x8`,
+//! [`Machine::parse`] on a file, [`files::write`]), every question afterwards is pure. Virtual machines (`4x8`,
 //! presets, hwloc files) answer the same questions, with [`ThreadPlacement`] and [`PagePolicy`] in the role of the
 //! operating system.
 
 mod cpuset;
 mod error;
-mod files;
-mod hwloc;
+mod fallback;
+pub mod files;
+pub mod hwloc;
 mod hwloc_write;
 mod locality;
 mod lowest_free;
@@ -17,7 +18,7 @@ mod placement;
 mod policy;
 mod preset;
 mod spec;
-mod sysfs;
+pub mod sysfs;
 
 pub use cpuset::CpuSet;
 pub use error::TopologyError;

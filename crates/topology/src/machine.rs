@@ -1,6 +1,7 @@
 //! The machine and the questions asked of it.
 
-use crate::{CpuSet, NodeId, TopologyError};
+use crate::{CpuSet, NodeId, Preset, TopologyError, spec, sysfs};
+use std::path::Path;
 
 /// The SLIT distance of a node to itself (ACPI; `LOCAL_DISTANCE` of Linux).
 pub const LOCAL_DISTANCE: u32 = 10;
@@ -50,6 +51,35 @@ impl Node {
 }
 
 impl Machine {
+    /// The machine that this process runs on.
+    ///
+    /// # Errors
+    /// When a file of sysfs cannot be read or does not say what it must, naming the file.
+    pub fn host() -> Result<Machine, TopologyError> {
+        sysfs::read(Path::new("/"))
+    }
+
+    /// The machine that `spec` describes: `real` (this host), `default` ([`Machine::default_for`]), `NxC` (N nodes of C
+    /// CPUs), a preset's name, or the path of an hwloc XML file. Memory and huge page sizes of `NxC` are the host's,
+    /// shared out.
+    ///
+    /// # Errors
+    /// When `spec` is none of these, saying which there are; when the file cannot be read or describes no machine.
+    pub fn parse(spec: &str, host: &Machine) -> Result<Machine, TopologyError> {
+        spec::parse(spec, host)
+    }
+
+    /// The machine that a recording uses when nothing else is asked for: the host when several of its nodes have
+    /// memory, else a virtual machine of four nodes, because nothing is remote on one node.
+    pub fn default_for(host: &Machine) -> Machine {
+        spec::default_for(host)
+    }
+
+    /// The machine of the preset of that name.
+    pub fn preset(name: &str) -> Option<Machine> {
+        Preset::named(name)?.machine().ok()
+    }
+
     /// Where a node stands in [`Machine::nodes`]; `None` for a node that the machine does not have.
     pub fn index_of(&self, node: NodeId) -> Option<usize> {
         // Ids are dense on almost every machine, so look where the id says before searching.

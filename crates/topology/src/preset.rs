@@ -107,20 +107,19 @@ static TABLE: [Preset; 6] = [
     },
 ];
 
-impl Machine {
+impl Preset {
     /// The machines known by name.
-    pub fn presets() -> &'static [Preset] {
+    pub fn all() -> &'static [Preset] {
         &TABLE
     }
 
     /// The preset of that name.
-    pub fn preset(name: &str) -> Option<Machine> {
-        TABLE.iter().find(|preset| preset.name == name).and_then(|preset| preset.machine().ok())
+    pub fn named(name: &str) -> Option<&'static Preset> {
+        TABLE.iter().find(|preset| preset.name == name)
     }
-}
 
-impl Preset {
-    fn machine(&self) -> Result<Machine, TopologyError> {
+    /// The machine that it describes.
+    pub(crate) fn machine(&self) -> Result<Machine, TopologyError> {
         let nodes = (0..).zip(self.nodes).map(|(id, &(cpus, gib, tier, distances))| {
             Ok(Node {
                 id: NodeId(id),
@@ -148,7 +147,7 @@ mod tests {
 
     #[test]
     fn every_preset_is_consistent() {
-        for preset in Machine::presets() {
+        for preset in Preset::all() {
             let m = preset.machine().unwrap();
             m.validate().unwrap();
             assert!(m.is_virtual && m.name == preset.name);
@@ -173,7 +172,7 @@ mod tests {
         assert_eq!(shape("knl-snc4-flat"), [72, 72, 64, 64, 0, 0, 0, 0]);
         assert_eq!(shape("epyc-nps4"), [32; 8]);
         assert_eq!(shape("cxl2"), [16, 16, 0]);
-        assert_eq!(Machine::presets().len(), 6);
+        assert_eq!(Preset::all().len(), 6);
         assert!(Machine::preset("togia").is_none());
     }
 

@@ -1,6 +1,6 @@
 //! Machines by description: what `--machine` takes.
 
-use crate::{CpuSet, LOCAL_DISTANCE, Machine, Node, NodeId, REMOTE_DISTANCE, TopologyError, hwloc};
+use crate::{CpuSet, LOCAL_DISTANCE, Machine, Node, NodeId, Preset, REMOTE_DISTANCE, TopologyError, hwloc};
 use std::path::Path;
 
 /// The most nodes that Linux can have (`CONFIG_NODES_SHIFT` is at most 10).
@@ -8,59 +8,51 @@ pub(crate) const MAX_NODES: usize = 1024;
 /// The most CPUs of a virtual machine, that which a [`CpuSet`] holds.
 const MAX_CPUS: usize = 65536;
 
-impl Machine {
-    /// The machine that `spec` describes: `real` (this host), `default` ([`Machine::default_for`]), `NxC` (N nodes of C
-    /// CPUs), a preset's name, or the path of an hwloc XML file. Memory and huge page sizes of `NxC` are the host's,
-    /// shared out.
-    ///
-    /// # Errors
-    /// When `spec` is none of these, saying which there are; when the file cannot be read or describes no machine.
-    pub fn parse(spec: &str, host: &Machine) -> Result<Machine, TopologyError> {
-        let spec = spec.trim();
-        if spec == "real" {
-            return Ok(host.clone());
-        }
-        if spec == "default" {
-            return Ok(Machine::default_for(host));
-        }
-        if let Some(machine) = Machine::preset(spec) {
-            return Ok(machine);
-        }
-        if let Some((nodes, cpus)) = counts(spec) {
-            return grid(spec, nodes, cpus, host);
-        }
-        let path = Path::new(spec);
-        if path.is_file() || spec.contains('/') || spec.ends_with(".xml") {
-            return hwloc::read(path);
-        }
-        let presets: Vec<&str> = Machine::presets().iter().map(|preset| preset.name).collect();
-        let reason = format!(
-            "it is neither `real` or `default`, nor NODESxCPUS such as 4x8, nor a file of `lstopo machine.xml`, nor one of the presets {}",
-            presets.join(", ")
-        );
-        Err(TopologyError::Spec { spec: spec.to_owned(), reason })
+/// What [`Machine::parse`] answers.
+pub(crate) fn parse(spec: &str, host: &Machine) -> Result<Machine, TopologyError> {
+    let spec = spec.trim();
+    if spec == "real" {
+        return Ok(host.clone());
     }
+    if spec == "default" {
+        return Ok(default_for(host));
+    }
+    if let Some(machine) = Machine::preset(spec) {
+        return Ok(machine);
+    }
+    if let Some((nodes, cpus)) = counts(spec) {
+        return grid(spec, nodes, cpus, host);
+    }
+    let path = Path::new(spec);
+    if path.is_file() || spec.contains('/') || spec.ends_with(".xml") {
+        return hwloc::read(path);
+    }
+    let presets: Vec<&str> = Preset::all().iter().map(|preset| preset.name).collect();
+    let reason = format!(
+        "it is neither `real` or `default`, nor NODESxCPUS such as 4x8, nor a file of `lstopo machine.xml`, nor one of the presets {}",
+        presets.join(", ")
+    );
+    Err(TopologyError::Spec { spec: spec.to_owned(), reason })
+}
 
-    /// The machine that a recording uses when nothing else is asked for: the host when several of its nodes have
-    /// memory, else the virtual machine of [`Machine::default_virtual`], because nothing is remote on one node.
-    pub fn default_for(host: &Machine) -> Machine {
-        match host.nodes_with_memory().count() {
-            0 | 1 => Machine::default_virtual(host),
-            _ => host.clone(),
-        }
+/// What [`Machine::default_for`] answers.
+pub(crate) fn default_for(host: &Machine) -> Machine {
+    match host.nodes_with_memory().count() {
+        0 | 1 => default_virtual(host),
+        _ => host.clone(),
     }
+}
 
-    /// The machine that a recording on a host with one node uses: 4 nodes that share out as many CPUs as the host has,
-    /// at least one each, so that programs start about as many threads as ever.
-    pub fn default_virtual(host: &Machine) -> Machine {
-        let cpus = host.cpus().len();
-        let shares = shares(cpus.max(4), 4);
-        let name = match shares[0] == shares[3] {
-            true => format!("4x{}", shares[0]),
-            false => format!("{cpus} CPUs on 4 nodes"),
-        };
-        from_shares(name, &shares, host)
-    }
+/// The machine that a recording on a host with one node uses: 4 nodes that share out as many CPUs as the host has,
+/// at least one each, so that programs start about as many threads as ever.
+fn default_virtual(host: &Machine) -> Machine {
+    let cpus = host.cpus().len();
+    let shares = shares(cpus.max(4), 4);
+    let name = match shares[0] == shares[3] {
+        true => format!("4x{}", shares[0]),
+        false => format!("{cpus} CPUs on 4 nodes"),
+    };
+    from_shares(name, &shares, host)
 }
 
 /// The two numbers of `4x8`, as far as they are numbers.
@@ -153,7 +145,7 @@ mod tests {
     #[test]
     fn the_default_shares_out_the_hosts_cpus() {
         let cpus = |host_cpus| {
-            let m = Machine::default_virtual(&host(host_cpus));
+            let m = default_virtual(&host(host_cpus));
             m.validate().unwrap();
             (m.name.clone(), m.nodes.iter().map(|node| node.cpus.to_string()).collect::<Vec<_>>().join(" "))
         };
@@ -166,7 +158,7 @@ mod tests {
     fn real_is_the_host_and_default_is_what_record_uses() {
         let parse = |spec, host: &Machine| Machine::parse(spec, host).unwrap();
         assert_eq!(parse("real", &host(3)), host(3));
-        assert_eq!(parse("default", &host(6)), Machine::default_virtual(&host(6)));
+        assert_eq!(parse("default", &host(6)), default_virtual(&host(6)));
         let two_nodes = parse("2x3", &host(6));
         assert_eq!(parse("default", &two_nodes), two_nodes);
     }

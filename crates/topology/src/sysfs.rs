@@ -15,31 +15,21 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-impl Machine {
-    /// The machine that this process runs on.
-    ///
-    /// # Errors
-    /// When a file of sysfs cannot be read or does not say what it must, naming the file.
-    pub fn host() -> Result<Machine, TopologyError> {
-        Machine::from_sysfs(Path::new("/"))
-    }
-
-    /// The machine that the kernel of a file tree describes; `root` is the folder that holds `sys` and `proc`, `/` for
-    /// the running kernel.
-    ///
-    /// # Errors
-    /// When a file of sysfs cannot be read or does not say what it must, naming the file.
-    pub fn from_sysfs(root: &Path) -> Result<Machine, TopologyError> {
-        let online_cpus = optional(&root.join("sys/devices/system/cpu/online"), CpuSet::parse)?;
-        let folder = root.join("sys/devices/system/node");
-        let nodes = match optional(&folder.join("online"), CpuSet::parse)? {
-            Some(ids) => read_nodes(root, &folder, &ids, online_cpus.as_ref())?,
-            None => vec![without_numa(root, online_cpus)?],
-        };
-        let machine = Machine { name: "real".to_owned(), is_virtual: false, nodes };
-        machine.validate()?;
-        Ok(machine)
-    }
+/// The machine that the kernel of a file tree describes; `root` is the folder that holds `sys` and `proc`, `/` for
+/// the running kernel.
+///
+/// # Errors
+/// When a file of sysfs cannot be read or does not say what it must, naming the file.
+pub fn read(root: &Path) -> Result<Machine, TopologyError> {
+    let online_cpus = optional(&root.join("sys/devices/system/cpu/online"), CpuSet::parse)?;
+    let folder = root.join("sys/devices/system/node");
+    let nodes = match optional(&folder.join("online"), CpuSet::parse)? {
+        Some(ids) => read_nodes(root, &folder, &ids, online_cpus.as_ref())?,
+        None => vec![without_numa(root, online_cpus)?],
+    };
+    let machine = Machine { name: "real".to_owned(), is_virtual: false, nodes };
+    machine.validate()?;
+    Ok(machine)
 }
 
 fn read_nodes(root: &Path, folder: &Path, ids: &CpuSet, online: Option<&CpuSet>) -> Result<Vec<Node>, TopologyError> {

@@ -1,6 +1,6 @@
 //! Machines from file trees that look like what the kernel shows.
 
-use numalens_topology::{Machine, NodeId};
+use numalens_topology::{Machine, NodeId, sysfs};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
@@ -41,12 +41,12 @@ impl Tree {
     }
 
     fn machine(&self) -> Machine {
-        Machine::from_sysfs(self.0.path()).unwrap()
+        sysfs::read(self.0.path()).unwrap()
     }
 
     /// The error, with the tree's own folder cut off.
     fn error(&self) -> String {
-        let error = Machine::from_sysfs(self.0.path()).unwrap_err().to_string();
+        let error = sysfs::read(self.0.path()).unwrap_err().to_string();
         error.replace(&format!("{}/", self.0.path().display()), "")
     }
 }

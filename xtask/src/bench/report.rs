@@ -6,7 +6,7 @@ use super::statistics::{
     geometric_mean, mean_and_interval, median, range_of_ratios, ratio_of_medians, ratio_of_minima,
 };
 use serde_json::{Value, json};
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -219,88 +219,109 @@ fn mib(kib: Option<u64>) -> String {
 }
 
 fn as_page(results: &Results) -> String {
+    let mut page = String::new();
+    // Writing into memory does not fail.
+    let _ = write_head(&mut page, results);
+    let _ = write_table(&mut page, results);
+    let _ = write_beside_the_table(&mut page, results);
+    page
+}
+
+/// What was run, where, and what the columns mean.
+fn write_head(page: &mut String, results: &Results) -> fmt::Result {
     let Host { cpu, cpus, memory_gib, kernel, is_virtual } = &results.host;
     let virtual_note = if *is_virtual { ", a virtual machine" } else { "" };
-    let mut page = format!("# What `numalens record --engine {}` costs, {}\n\n", results.engine, results.date);
-    let mut line = |text: String| {
-        page.push_str(&text);
-        page.push('\n');
-    };
-    line(format!("{}; {cpu}, {cpus} CPUs, {memory_gib} GiB, Linux {kernel}{virtual_note}.", results.version));
-    line(format!(
+    writeln!(page, "# What `numalens record --engine {}` costs, {}\n", results.engine, results.date)?;
+    writeln!(page, "{}; {cpu}, {cpus} CPUs, {memory_gib} GiB, Linux {kernel}{virtual_note}.", results.version)?;
+    writeln!(
+        page,
         "Rounds: {}, native and recorded in turn. Load average before {}, after {}.",
         results.rounds, results.load_before, results.load_after
-    ));
-    line(
-        "Ratios are of medians, recorded by native; in brackets the range over the pairs. *Least* is the ratio of the least"
-            .to_owned(),
+    )?;
+    page.push_str(
+        "Ratios are of medians, recorded by native; in brackets the range over the pairs. *Least* is the ratio of the least\n\
+         elapsed times: on a machine that does other things as well, the better figure. Processor time is that of program\n\
+         and collector together. The collector's peak is its own, without the program's.\n\n",
     );
-    line(
-        "elapsed times: on a machine that does other things as well, the better figure. Processor time is that of program"
-            .to_owned(),
+    Ok(())
+}
+
+/// A row for each program that ran, and the means.
+fn write_table(page: &mut String, results: &Results) -> fmt::Result {
+    page.push_str(
+        "| program | elapsed, native | elapsed | least | processor, native | processor time | program's peak | collector's peak | profile |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n",
     );
-    line("and collector together. The collector's peak is its own, without the program's.\n".to_owned());
-    line("| program | elapsed, native | elapsed | least | processor, native | processor time | program's peak | collector's peak | profile |".to_owned());
-    line("|---|---:|---:|---:|---:|---:|---:|---:|---:|".to_owned());
     for program in results.programs.iter().filter(|program| program.failure.is_none()) {
-        let of = |ratio, of: &[f64], by: &[f64]| {
-            let range = range_of_ratios(of, by).map(|(low, high)| format!(" ({low:.2} to {high:.2})"));
-            times(ratio) + &range.unwrap_or_default()
-        };
-        let native = |values: &[f64]| median(values).map_or_else(String::new, |seconds| format!("{seconds:.2} s"));
-        line(format!(
-            "| {}{} | {} | {} | {} | {} | {} | {} | {} | {} |",
-            program.name,
-            if program.worst_case { " (worst case)" } else { "" },
-            native(&program.native_elapsed),
-            of(program.elapsed_ratio(), &program.recorded_elapsed, &program.native_elapsed),
-            times(program.least_ratio()),
-            native(&program.native_processor),
-            of(program.processor_ratio(), &program.recorded_processor, &program.native_processor),
-            mib(Some(program.native_peak_kib)),
-            mib(program.collector_peak_kib),
-            mib(Some(program.profile_bytes.div_ceil(1024))),
-        ));
+        write_row(page, program)?;
     }
-    line(format!(
+    writeln!(
+        page,
         "| geometric mean without worst cases | | {} | {} | | {} | | {} at most | |",
         times(results.geometric_mean(ProgramResult::elapsed_ratio)),
         times(results.geometric_mean(ProgramResult::least_ratio)),
         times(results.geometric_mean(ProgramResult::processor_ratio)),
         mib(results.collector_peak_kib())
-    ));
-    line(format!(
+    )?;
+    writeln!(
+        page,
         "| geometric mean of all | | {} | {} | | {} | | | |",
         times(results.geometric_mean_of_all(ProgramResult::elapsed_ratio)),
         times(results.geometric_mean_of_all(ProgramResult::least_ratio)),
         times(results.geometric_mean_of_all(ProgramResult::processor_ratio)),
-    ));
+    )
+}
+
+fn write_row(page: &mut String, program: &ProgramResult) -> fmt::Result {
+    let of = |ratio, of: &[f64], by: &[f64]| {
+        let range = range_of_ratios(of, by).map(|(low, high)| format!(" ({low:.2} to {high:.2})"));
+        times(ratio) + &range.unwrap_or_default()
+    };
+    let native = |values: &[f64]| median(values).map_or_else(String::new, |seconds| format!("{seconds:.2} s"));
+    writeln!(
+        page,
+        "| {}{} | {} | {} | {} | {} | {} | {} | {} | {} |",
+        program.name,
+        if program.worst_case { " (worst case)" } else { "" },
+        native(&program.native_elapsed),
+        of(program.elapsed_ratio(), &program.recorded_elapsed, &program.native_elapsed),
+        times(program.least_ratio()),
+        native(&program.native_processor),
+        of(program.processor_ratio(), &program.recorded_processor, &program.native_processor),
+        mib(Some(program.native_peak_kib)),
+        mib(program.collector_peak_kib),
+        mib(Some(program.profile_bytes.div_ceil(1024))),
+    )
+}
+
+/// The interval of the mean, the start of programs, and what was not counted.
+fn write_beside_the_table(page: &mut String, results: &Results) -> fmt::Result {
     if let Some((mean, low, high)) = results.mean_of_pairs() {
-        let _ = writeln!(
+        writeln!(
             page,
             "\nOver all pairs of runs but those of worst cases, elapsed: {mean:.3}x, 95 % interval {low:.3} to {high:.3}."
-        );
+        )?;
     }
     for program in results.programs.iter().filter(|program| program.is_start && program.failure.is_none()) {
         let [native, recorded] = [&program.native_elapsed, &program.recorded_elapsed].map(|times| median(times));
         if let (Some(native), Some(recorded)) = (native, recorded) {
             let (native, recorded) = (native * 1e3, recorded * 1e3);
             let name = &program.name;
-            let _ = writeln!(
+            writeln!(
                 page,
                 "\nThe start of {name}, not in the mean: {native:.0} ms natively, {recorded:.0} ms recorded."
-            );
+            )?;
         }
     }
     for program in &results.programs {
         if let Some(failure) = &program.failure {
-            let _ = writeln!(page, "\n{} failed and is not counted: {failure}", program.name);
+            writeln!(page, "\n{} failed and is not counted: {failure}", program.name)?;
         }
     }
     for (program, command) in &results.skipped {
-        let _ = writeln!(page, "\n{program} was skipped: {command} is not installed.");
+        writeln!(page, "\n{program} was skipped: {command} is not installed.")?;
     }
-    page
+    Ok(())
 }
 
 fn as_json(results: &Results) -> Value {

@@ -6,7 +6,7 @@ use super::tell::tell;
 use super::usage::mistake;
 use miette::{IntoDiagnostic, Report};
 use numalens_collect::measure::{self, Measured};
-use numalens_topology::{Machine, Node};
+use numalens_topology::{Machine, Node, Preset, hwloc};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -112,11 +112,11 @@ fn list(format: Format) -> Result<(), Report> {
     match format {
         Format::Json => {
             let presets: Vec<Value> =
-                Machine::presets().iter().map(|p| json!({ "name": p.name, "description": p.description })).collect();
+                Preset::all().iter().map(|p| json!({ "name": p.name, "description": p.description })).collect();
             print_json(&json!({ "schema": 1, "presets": presets }))
         }
         Format::Text => {
-            let presets = Machine::presets().iter().map(|preset| (preset.name, preset.description));
+            let presets = Preset::all().iter().map(|preset| (preset.name, preset.description));
             let lines = FORMS.into_iter().chain(presets).map(|(name, what)| format!("  {name:<15}{what}\n"));
             output::print(format!("--machine takes\n{}", lines.collect::<String>()).as_bytes())
         }
@@ -132,7 +132,7 @@ fn measure(args: &MeasureArgs) -> Result<(), Report> {
         Format::Text => output::print_text(&measured_text(&measured))?,
     }
     if let Some(path) = &args.output {
-        output::write(Some(path), measured.machine(&host).to_hwloc().as_bytes())?;
+        output::write(Some(path), hwloc::write(&measured.machine(&host)).as_bytes())?;
         tell!("numalens: {} written; next: numalens simulate PROFILE --machine {}", path.display(), path.display());
     }
     Ok(())

@@ -13,7 +13,7 @@ use crate::launch::RecordError;
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::stat::{Mode, umask};
 use numalens_event::exact::machine_files::{MISSING, THERE};
-use numalens_topology::Machine;
+use numalens_topology::{Machine, files};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -118,13 +118,13 @@ fn make(place: &Path, owner: &Owner) -> io::Result<Folder> {
 /// Writes them to `folder`, or, as that may be full, elsewhere: returns where else, after it has published that to the
 /// agents.
 fn write_somewhere(machine: &Machine, folder: &Path, owner: &Owner, header: &Shared) -> io::Result<Option<Folder>> {
-    let Err(error) = machine.write_files(folder, Path::new("/")) else { return Ok(None) };
+    let Err(error) = files::write(machine, folder, Path::new("/")) else { return Ok(None) };
     let [memory, other] = places();
     if !folder.starts_with(&memory) || other.starts_with(&memory) {
         return Err(error);
     }
     let another = make(&other, owner)?;
-    machine.write_files(another.path(), Path::new("/"))?;
+    files::write(machine, another.path(), Path::new("/"))?;
     set_files(header.header(), another.path())?;
     Ok(Some(another))
 }
