@@ -30,6 +30,7 @@ if cargo deny --version > /dev/null 2>&1 && cargo deny fetch db > /dev/null 2>&1
 fi
 step cargo fmt --all --check
 step cargo clippy --release --workspace --all-targets -- -D warnings
+step cargo xtask recipes
 step make -s -C targets
 
 status=0

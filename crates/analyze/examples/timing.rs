@@ -5,7 +5,7 @@
 use numalens_analyze::{Options, advice, sections};
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
-use numalens_profile::testing::load;
+use numalens_profile::testing::{a_thread, load};
 use numalens_profile::words::{Fault, ObjectKind, Placed};
 use numalens_profile::{Engine, Meta, Profile, RecordedUnit, Writer};
 use numalens_topology::{Machine, NodeId};
@@ -37,16 +37,7 @@ fn write(path: &Path, rows: u64) -> Result<std::path::PathBuf, Box<dyn std::erro
         end: "exited 0".into(),
         heap_observed: true,
     }])?;
-    writer.replace((0..THREADS).map(|thread| Thread {
-        process: ProcessId(0),
-        thread: ThreadId(thread),
-        tid: thread,
-        name: String::new(),
-        start_ns: 0,
-        end_ns: None,
-        switches: 0,
-        migrations: 0,
-    }))?;
+    writer.replace((0..THREADS).map(|thread| a_thread(ProcessId(0), ThreadId(thread))))?;
     writer.replace((0..THREADS).map(|thread| Placement {
         process: ProcessId(0),
         thread: ThreadId(thread),

@@ -6,7 +6,7 @@ use numalens_analyze::whatif::{self, Plan, RECORDED_PAGE};
 use numalens_analyze::{Options, advice, sections};
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
-use numalens_profile::testing::Synthetic;
+use numalens_profile::testing::{Synthetic, a_thread};
 use numalens_profile::words::*;
 use numalens_profile::{Engine, Meta, Profile, RecordedUnit};
 use numalens_topology::{CpuSet, Machine, Node, NodeId};
@@ -67,16 +67,7 @@ fn program() -> Synthetic {
 }
 
 fn thread(id: u32, process: u32) -> Thread {
-    Thread {
-        process: ProcessId(process),
-        thread: ThreadId(id),
-        tid: 100 + id,
-        name: format!("t{id}"),
-        start_ns: 0,
-        end_ns: None,
-        switches: 0,
-        migrations: 0,
-    }
+    Thread { name: format!("t{id}"), ..a_thread(ProcessId(process), ThreadId(id)) }
 }
 
 fn placement(id: u32, process: u32, node: Option<NodeId>) -> Placement {

@@ -82,6 +82,20 @@ const STACK: u64 = 0x7_ffd0_0000;
 const TIER: u64 = 0x7_f200_0000;
 const CODE: u64 = 0x401;
 
+/// A thread of which nothing is known but its numbers: what a test wants to be otherwise, it says.
+pub fn a_thread(process: ProcessId, thread: ThreadId) -> Thread {
+    Thread {
+        process,
+        thread,
+        tid: 100 + thread.0,
+        name: String::new(),
+        start_ns: 0,
+        end_ns: None,
+        switches: 0,
+        migrations: 0,
+    }
+}
+
 /// The machine of the example: nodes 0 to 2 with two CPUs each, node 3 with memory only.
 pub fn machine() -> Machine {
     let distances = [[10, 16, 22, 28], [16, 10, 16, 28], [22, 16, 10, 28], [28, 28, 28, 10]];
@@ -201,15 +215,15 @@ impl Synthetic {
         for (thread, name) in ["app", "worker", "floater", "child"].into_iter().enumerate() {
             let (process, id) = (ProcessId(PROCESSES[thread]), ThreadId(thread as u32));
             let start_ns = 1_000_000 * thread as u64;
+            let end_ns = (thread != 2).then_some(39_000_000);
+            let name = name.into();
             self.threads.push(Thread {
-                process,
-                thread: id,
                 tid: 1000 + id.0,
-                name: name.into(),
+                name,
                 start_ns,
-                end_ns: (thread != 2).then_some(39_000_000),
+                end_ns,
                 switches: 12,
-                migrations: 0,
+                ..a_thread(process, id)
             });
             let cpus = NODES[thread].map_or("0-5".to_owned(), |node| format!("{}-{}", 2 * node.0, 2 * node.0 + 1));
             self.placements.push(Placement {

@@ -51,7 +51,7 @@ fn remove_others(folder: &Path, prefix: &str, files: &BTreeMap<String, Vec<u8>>)
 pub fn compile(root: &Path, folder: &Path) -> Result<(), String> {
     let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), |target| root.join(target));
     let status = Command::new(env!("CARGO"))
-        .args(["check", "--release", "--quiet", "--workspace", "--bins", "--lib", "--target-dir"])
+        .args(["check", "--release", "--quiet", "--workspace", "--all-targets", "--target-dir"])
         .arg(target)
         .current_dir(folder)
         .status()

@@ -8,9 +8,10 @@ pub fn section<'a>(page: &'a str, heading: &str) -> Option<&'a str> {
     Some(text.find("\n#").map_or(text, |end| &text[..end]))
 }
 
-/// What stands between backticks.
+/// What stands between backticks, and what links lead to.
 pub fn spans(text: &str) -> Vec<&str> {
-    text.split('`').skip(1).step_by(2).collect()
+    let links = text.split("](").skip(1).filter_map(|link| link.split([')', '#']).next());
+    text.split('`').skip(1).step_by(2).chain(links).collect()
 }
 
 /// Whether a span is the name of a file: whole, below `crates/`, a folder above it, or with `NAME` for a new one.
@@ -31,9 +32,9 @@ mod tests {
 
     #[test]
     fn a_section_ends_at_the_next_heading() {
-        let page = "## To add\n### A dish\n1. `a`\n2. b `c`\n### A dish of two\n`d`\n";
+        let page = "## To add\n### A dish\n1. `a`\n2. b `c`\n### A dish of two\n[d](docs/d.md#e)\n";
         assert_eq!(spans(section(page, "A dish").unwrap()), ["a", "c"]);
-        assert_eq!(spans(section(page, "A dish of two").unwrap()), ["d"]);
+        assert_eq!(spans(section(page, "A dish of two").unwrap()), ["docs/d.md"]);
         assert_eq!(section(page, "dish"), None);
     }
 

@@ -49,6 +49,7 @@ fn of_processes(threads: &[Thread]) -> BTreeMap<ProcessId, u32> {
 mod tests {
     use super::*;
     use numalens_profile::ids::ThreadId;
+    use numalens_profile::testing::a_thread;
 
     #[test]
     fn ended_processes_keep_no_place() {
@@ -65,14 +66,9 @@ mod tests {
         let threads: Vec<Thread> = (0..)
             .zip(lives)
             .map(|(number, (process, start_ns, end_ns))| Thread {
-                process: ProcessId(process),
-                thread: ThreadId(number),
-                tid: 100 + number,
-                name: String::new(),
                 start_ns,
                 end_ns,
-                switches: 0,
-                migrations: 0,
+                ..a_thread(ProcessId(process), ThreadId(number))
             })
             .collect();
         assert_eq!(of(&threads), [0, 1, 1, 2, 1, 2, 1, 2]);

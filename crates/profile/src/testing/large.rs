@@ -3,7 +3,7 @@
 
 use crate::ids::*;
 use crate::tables::*;
-use crate::testing::Synthetic;
+use crate::testing::{Synthetic, a_thread};
 use crate::words::{Class, Fault, ObjectKind, Placed};
 use crate::{Engine, MachineOption, Meta, RecordedUnit, Writer};
 use numalens_topology::{Machine, NodeId, PagePolicy, ThreadPlacement};
@@ -84,14 +84,11 @@ fn node(of: u64) -> Option<NodeId> {
 
 fn thread(n: u64) -> Thread {
     Thread {
-        process: ProcessId(0),
-        thread: ThreadId(n as u32),
         tid: 1000 + n as u32,
         name: format!("worker {n}"),
         start_ns: n * 1000,
-        end_ns: None,
         switches: n,
-        migrations: 0,
+        ..a_thread(ProcessId(0), ThreadId(n as u32))
     }
 }
 

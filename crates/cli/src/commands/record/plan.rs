@@ -164,7 +164,7 @@ fn meta(args: &Args, session: &SessionOptions) -> Meta {
         machine_name: machine.name.clone(),
         machine_virtual: machine.is_virtual,
         placement: machine.is_virtual.then_some(session.placement).into(),
-        policy: machine.is_virtual.then(|| session.policy.clone()).into(),
+        policy: machine.is_virtual.then_some(session.policy).into(),
         start_time: rfc3339(SystemTime::now()),
         extra: args.cache.map(cache::describe).into_iter().collect(),
         environment: std::env::vars_os()
