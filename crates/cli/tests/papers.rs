@@ -111,9 +111,9 @@ fn psearchy_has_its_private_data_elsewhere() {
 /// a node of its own (20 %; from 75 to 10 % remote).
 #[test]
 fn apache_shares_within_processes() {
-    let apache = Recorded::of("fork_share_within", &["--pin", "--size", "8", "--scale", "0.1"]).unwrap();
+    let apache = Recorded::of("fork_share_within", &["--pin", "--size", "8", "--scale", "1"]).unwrap();
     assert_eq!(apache.remedies()[0], "co-locate-threads");
-    let pinned = Recorded::of("fork_share_within_fixed", &["--size", "8", "--scale", "0.1"]).unwrap();
+    let pinned = Recorded::of("fork_share_within_fixed", &["--size", "8", "--scale", "1"]).unwrap();
     let remote = |recorded: &Recorded| 100.0 - number(&recorded.report()["summary"]["local_share"]);
     let [apache, pinned] = [remote(&apache), remote(&pinned)];
     assert!(apache > 40.0 && pinned < 10.0, "{apache} % remote, {pinned} % with its own node for each");
