@@ -84,6 +84,20 @@ impl Actions {
         Actions { table: Lock::new(*self.table.lock()) }
     }
 
+    /// Nobody changes them until [`Actions::release`].
+    pub fn hold(&self) {
+        self.table.hold();
+    }
+
+    /// Ends [`Actions::hold`].
+    ///
+    /// # Safety
+    /// By the thread that held them, or in its forked child.
+    pub unsafe fn release(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.table.force_free() };
+    }
+
     pub(super) fn get(&self, signal: u32) -> Action {
         self.table.lock().get(signal as usize).copied().unwrap_or_default()
     }

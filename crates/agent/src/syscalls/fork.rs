@@ -39,6 +39,7 @@ pub fn copy(thread: &mut Thread, task: &Task) -> Verdict {
     hold_all(runtime);
     // SAFETY: held above, by this thread.
     let shared = pages::shared_by_fork(&runtime.shadow, runtime.process(), unsafe { &runtime.code.held().env.maps });
+    thread.signals.actions.hold();
     HEAP.hold();
     let parent = runtime.process().extent;
     // Blocks that have pages of their own begin and end before this or after it, as none can while the table of pages
@@ -50,6 +51,7 @@ pub fn copy(thread: &mut Thread, task: &Task) -> Verdict {
     // SAFETY: held above, by this thread or by the one that this is a copy of.
     unsafe {
         HEAP.release();
+        thread.signals.actions.release();
         release_all(runtime, result == 0);
     }
     if result == 0 {
@@ -77,7 +79,7 @@ pub fn copy(thread: &mut Thread, task: &Task) -> Verdict {
 }
 
 /// Whatever is half done in another thread is done, and nothing begins until [`release_all`]: all locks of the agent
-/// but its heap's, in the order in which they are taken.
+/// but its heap's and the program's signal actions', in the order in which they are taken.
 fn hold_all(runtime: &Runtime) {
     runtime.code.hold();
     in_call::hold();

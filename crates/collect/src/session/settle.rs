@@ -476,8 +476,10 @@ impl BatchSettler<'_> {
 
     /// The kernel says that a page lives on the node with index `home` now.
     fn found_at(&mut self, pid: i32, page: Page, home: u16, bin: Bin) {
-        let since = self.session.processes.get(pid).and_then(|process| process.walk.moved_since);
-        let since = since.map(|since| self.session.bin(since));
+        let Some(process) = self.session.processes.get(pid) else { return };
+        let is_there = process.pages.get(page).is_some_and(|state| state.home == Some(home));
+        // A time that is asked for may widen the bins, and `bin` be another one then: only where that is not needed.
+        let since = process.walk.moved_since.map(|since| if is_there { self.session.bin(since) } else { bin });
         if let Some(process) = self.session.processes.get_mut(pid) {
             self.session.pages.found_at(process, page, home, bin, since);
         }
