@@ -1,7 +1,7 @@
 # The two commands of a newcomer: `make demo` and `make test`. Everything else is cargo's.
 
 NUMALENS := target/release/numalens
-# Of make demo: compiled in half of the time; see the profile in Cargo.toml.
+# Of make demo: compiled in a third of the time; see the profile in Cargo.toml.
 QUICK := target/quick/numalens
 DEMO := target/demo
 

@@ -24,6 +24,6 @@ cat <<END
 The line on top of first-touch is where the fault is: initialise in the threads that use the memory. Next:
   $folder/serial_init.html    all of it as one page for a browser
   $numalens report $recording    the first screen; --section all for everything
-  $numalens record -- YOUR-PROGRAM
+  $numalens record -- YOUR-PROGRAM    (\`make build\` makes a quicker one: target/release/numalens)
   $numalens machine list         other machines to place it on, with --machine
 END
