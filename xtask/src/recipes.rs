@@ -7,7 +7,6 @@
 mod copy;
 mod heading;
 
-use crate::tidy::Tree;
 use serde::Deserialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -66,12 +65,17 @@ impl Recipe {
             }
         }
         for Edit { path, after, text } in &self.edit {
-            let file = files.get_mut(path).ok_or_else(|| format!("{path}: there is none"))?;
-            let old = std::str::from_utf8(file).map_err(|_| format!("{path} is not text"))?;
-            *file = behind(old, after, text).map_err(|error| format!("{path}: {error}"))?.into_bytes();
+            let new = behind(self::text(files, path)?, after, text).map_err(|error| format!("{path}: {error}"))?;
+            files.insert(path.clone(), new.into_bytes());
         }
         Ok(())
     }
+}
+
+/// The text of a file.
+fn text<'a>(files: &'a BTreeMap<String, Vec<u8>>, path: &str) -> Result<&'a str, String> {
+    let bytes = files.get(path).ok_or_else(|| format!("{path}: there is none"))?;
+    std::str::from_utf8(bytes).map_err(|_| format!("{path} is not text"))
 }
 
 /// `text` with lines put behind the one that reads `after`.
@@ -95,15 +99,17 @@ fn behind(text: &str, after: &str, lines: &str) -> Result<String, String> {
 /// # Errors
 /// A recipe cannot be read or applied, or the copy does not pass.
 pub fn check(root: &Path) -> Result<Vec<String>, String> {
-    let tree = Tree::read(root)?;
-    let page = &tree.get(PAGE).ok_or_else(|| format!("{PAGE}: there is none"))?.text;
     let mut files = copy::files(root)?;
+    let page = text(&files, PAGE)?.to_owned();
+    let mut recipes: Vec<(String, Recipe)> = Vec::new();
+    for path in files.keys().filter(|path| path.starts_with(FOLDER) && path.ends_with(".toml")) {
+        let recipe = toml::from_str(text(&files, path)?).map_err(|error| format!("{path}: {error}"))?;
+        recipes.push((path.clone(), recipe));
+    }
     let mut complaints = Vec::new();
-    let recipes = tree.files.iter().filter(|file| file.path.starts_with(FOLDER) && file.path.ends_with(".toml"));
-    for file in recipes {
-        let recipe: Recipe = toml::from_str(&file.text).map_err(|error| format!("{}: {error}", file.path))?;
-        complaints.extend(judge(&recipe, page).into_iter().map(|complaint| format!("{}: {complaint}", file.path)));
-        recipe.apply(&mut files).map_err(|error| format!("{}: {error}", file.path))?;
+    for (path, recipe) in &recipes {
+        complaints.extend(judge(recipe, &page).into_iter().map(|complaint| format!("{path}: {complaint}")));
+        recipe.apply(&mut files).map_err(|error| format!("{path}: {error}"))?;
     }
     if complaints.is_empty() {
         let folder = root.join("target/recipes");

@@ -28,6 +28,7 @@ const NEEDS: [Need; 4] = [
     (Limit::AddressSpace, 1 << 30, "for the recorder alone; `--engine sample` needs 256 MiB"),
     (Limit::Data, 64 << 20, "for the recorder alone"),
 ];
+
 /// Counts every access, by translating the program while it runs.
 pub struct ExactEngine;
 

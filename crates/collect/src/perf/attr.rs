@@ -46,6 +46,20 @@ impl EventPlan {
     }
 }
 
+/// Samples say where the thread was, with its registers and its stack.
+fn with_stack(attr: &mut perf_event_attr) {
+    attr.sample_type |= u64::from(
+        sys::PERF_SAMPLE_IP
+            | sys::PERF_SAMPLE_PERIOD
+            | sys::PERF_SAMPLE_CALLCHAIN
+            | sys::PERF_SAMPLE_REGS_USER
+            | sys::PERF_SAMPLE_STACK_USER,
+    );
+    attr.sample_regs_user = REGISTERS;
+    attr.sample_stack_user = CLOCK_STACK_BYTES;
+    attr.set_exclude_callchain_kernel(1);
+}
+
 /// What all our events share: time stamps that compare with `CLOCK_MONOTONIC`, and ids to tell them apart.
 fn common() -> perf_event_attr {
     let mut attr = perf_event_attr::default();
@@ -109,16 +123,7 @@ impl EventPlan {
         attr.type_ = sys::PERF_TYPE_SOFTWARE;
         attr.config = u64::from(sys::PERF_COUNT_SW_CPU_CLOCK);
         attr.__bindgen_anon_1.sample_period = period_ns;
-        attr.sample_type |= u64::from(
-            sys::PERF_SAMPLE_IP
-                | sys::PERF_SAMPLE_PERIOD
-                | sys::PERF_SAMPLE_CALLCHAIN
-                | sys::PERF_SAMPLE_REGS_USER
-                | sys::PERF_SAMPLE_STACK_USER,
-        );
-        attr.sample_regs_user = REGISTERS;
-        attr.sample_stack_user = CLOCK_STACK_BYTES;
-        attr.set_exclude_callchain_kernel(1);
+        with_stack(&mut attr);
         EventPlan { kind: EventKind::Clock, attr, leader: None, cpus: None }
     }
 
@@ -131,17 +136,8 @@ impl EventPlan {
         attr.set_freq(1);
         attr.set_precise_ip(u64::from(event.precise));
         attr.set_exclude_kernel(u64::from(event.exclude_kernel));
-        attr.sample_type |= event.sample_type
-            | u64::from(
-                sys::PERF_SAMPLE_IP
-                    | sys::PERF_SAMPLE_PERIOD
-                    | sys::PERF_SAMPLE_CALLCHAIN
-                    | sys::PERF_SAMPLE_REGS_USER
-                    | sys::PERF_SAMPLE_STACK_USER,
-            );
-        attr.sample_regs_user = REGISTERS;
-        attr.sample_stack_user = CLOCK_STACK_BYTES;
-        attr.set_exclude_callchain_kernel(1);
+        attr.sample_type |= event.sample_type;
+        with_stack(&mut attr);
         let leader = event.leader.map(|config| {
             let mut leader = common();
             leader.type_ = event.type_;

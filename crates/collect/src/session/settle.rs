@@ -12,7 +12,7 @@ use crate::perf::monotonic_ns;
 use numalens_profile::ids::*;
 use numalens_profile::tables;
 use numalens_profile::words::{Class, Fault, Found};
-use numalens_topology::{Locality, NodeId};
+use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 
 /// Pages whose homes are re-read at a time, so that no walk holds the collector up.
@@ -348,7 +348,7 @@ impl BatchSettler<'_> {
     fn settle_access(&mut self, access: &PendingAccess, answers: Option<&Answers>) {
         let page = Page::of(access.address);
         let (home, pinned) = self.home_of(access.pid, page, access.node, access.cpu, access.time_ns, answers);
-        let class = class(self.session.options.machine.locality(access.node, home, pinned));
+        let class = Class::from(self.session.options.machine.locality(access.node, home, pinned));
         let bin = self.session.bin(access.time_ns);
         self.session.facts.add_access(Attributed {
             process: access.process,
@@ -483,18 +483,5 @@ impl BatchSettler<'_> {
         if let Some(process) = self.session.processes.get_mut(pid) {
             self.session.pages.found_at(process, page, home, bin, since);
         }
-    }
-}
-
-fn class(locality: Locality) -> Class {
-    match locality {
-        Locality::Local => Class::Local,
-        Locality::Remote => Class::Remote,
-        Locality::UnpinnedPage => Class::UnpinnedPage,
-        Locality::UnpinnedThread => Class::UnpinnedThread,
-        Locality::UnpinnedBoth => Class::UnpinnedBoth,
-        Locality::MemoryTierLocal => Class::MemoryTierLocal,
-        Locality::MemoryTierRemote => Class::MemoryTierRemote,
-        Locality::Unplaced => Class::Unplaced,
     }
 }
