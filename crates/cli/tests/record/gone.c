@@ -12,7 +12,7 @@
 
 __attribute__((noinline)) long worker(volatile char *bytes, long count) {
     long sum = 0;
-    for (int round = 0; round < 300; round++)
+    for (int round = 0; round < 3000; round++)
         for (long i = 0; i < count; i++) sum += bytes[i]; // EXPECT
     return sum;
 }

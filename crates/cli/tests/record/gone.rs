@@ -27,7 +27,7 @@ fn is_named(what: &str, engines: &[&str], program: &[&str]) {
     for engine in engines {
         let lab = Lab::new();
         let (outcome, _) = lab.record(&["--engine", engine, "--machine", "4x2"], program);
-        assert_eq!(outcome.stdout.trim(), (300 << 17).to_string(), "{what}, {engine}");
+        assert_eq!(outcome.stdout.trim(), (3000u64 << 17).to_string(), "{what}, {engine}");
         let report = run(numalens(&["report", "--format", "json"]).arg(lab.profile()));
         let report: Value = serde_json::from_str(&report.stdout).unwrap();
         let first = &report["lines"][0];
