@@ -40,14 +40,11 @@ use functions::{Function, Functions};
 use hashbrown::HashSet;
 use numalens_event::record::{Call, Kind};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
+use numalens_isa::convention::function::{ARGUMENTS, FRAME_POINTER, RESULT, STACK_POINTER};
+use numalens_isa::convention::request;
 use regions::Span;
 use rustc_hash::FxBuildHasher;
 
-const RAX: u8 = 0;
-const RSP: u8 = 4;
-const RBP: u8 = 5;
-/// Where arguments are: rdi, rsi, rdx, rcx, r8, r9.
-const ARGUMENTS: [u8; 6] = [7, 6, 2, 1, 8, 9];
 /// What the functions that map return when they fail.
 const MAP_FAILED: u64 = u64::MAX;
 
@@ -96,7 +93,7 @@ struct Block {
 }
 
 fn caller(call: &Underway, thread: &Thread) -> Caller {
-    Caller { ip: call.back, sp: call.sp + 8, bp: thread.context.register(RBP) }
+    Caller { ip: call.back, sp: call.sp + 8, bp: thread.context.register(FRAME_POINTER) }
 }
 
 /// Has the program come here when a call returns to `back`.
@@ -131,7 +128,7 @@ impl Allocator {
         if thread.borrows || !self.channel.is_open() {
             return;
         }
-        let sp = thread.context.register(RSP);
+        let sp = thread.context.register(STACK_POINTER);
         if let Some(call) = thread.allocations.underway.take_if(|call| call.back == ip && call.sp + 8 == sp) {
             self.returned(thread, &call);
         }
@@ -188,7 +185,7 @@ impl Allocator {
     }
 
     fn returned(&self, thread: &mut Thread, call: &Underway) {
-        let result = thread.context.register(RAX);
+        let result = thread.context.register(RESULT);
         let [first, second, third, ..] = call.arguments;
         match call.function {
             Function::Starts | Function::Releases | Function::Region(_) => {}
@@ -260,12 +257,12 @@ impl Allocator {
 
     /// The program says something of an allocator of its own, by `numalens.h`; it goes on at `next`.
     pub fn declared(&self, thread: &mut Thread, request: Request, next: u64) {
-        let [first, second] = [ARGUMENTS[1], ARGUMENTS[2]].map(|register| thread.context.register(register));
+        let [first, second] = [request::FIRST, request::SECOND].map(|register| thread.context.register(register));
         let key = first | DECLARED;
         match request {
             _ if first == 0 || thread.borrows || !self.channel.is_open() => {}
             Request::Alloc => {
-                let [sp, bp] = [RSP, RBP].map(|register| thread.context.register(register));
+                let [sp, bp] = [STACK_POINTER, FRAME_POINTER].map(|register| thread.context.register(register));
                 let block = Block { call: Call::Declared, address: first, key, bytes: second, begun_ns: 0, mapping: 0 };
                 self.allocated(thread, &block, &Caller { ip: next, sp, bp });
             }

@@ -20,6 +20,7 @@ use alloc::sync::Arc;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use numalens_event::exact::{Extent, kind};
+use numalens_isa::Register;
 use numalens_translator::{Cache, Shadow as ShadowPlace};
 
 /// Where the shadow table would like to begin: the last page below 2 GiB, so that generated code reaches it with a
@@ -57,7 +58,7 @@ pub unsafe fn boot(start: &Start) -> ! {
             sys::exit_group(FAILED)
         }
     };
-    context.set_register(4, start.stack);
+    context.set_register(Register::Rsp, start.stack);
     let entry = dispatch::enter(thread, start.entry);
     // SAFETY: the context holds the program's first registers; the boot stack is not used again.
     unsafe {

@@ -17,6 +17,7 @@ use crate::state::thread_context::ThreadContext;
 use crate::static_program;
 use crate::syscalls::call::Verdict;
 use crate::syscalls::{self, kernel_functions, tasks};
+use numalens_isa::convention::system_call;
 use numalens_translator::{Cache, Error, ExitId, Landing, Leave, SiteId, context as fixed, count};
 
 /// Has the translator find out something, and notes where the thread goes on then, if `found` says.
@@ -85,7 +86,7 @@ unsafe extern "C" fn on_dispatch(context: ThreadContext, exit: u32) -> u64 {
     // SAFETY: the context of this thread, which is in the agent now.
     let thread = unsafe { Thread::of(context) };
     // Before it takes notice: what the call has brought is where the thread was.
-    in_call::end(thread, Some(context.register(0)));
+    in_call::end(thread, Some(context.register(system_call::RESULT)));
     take_notice(thread);
     let goes_on = |left: &Leave| match *left {
         Leave::Enter(address)
@@ -100,8 +101,8 @@ unsafe extern "C" fn on_dispatch(context: ThreadContext, exit: u32) -> u64 {
         Ok(Leave::Syscall { ip, next, execute }) => {
             let verdict = syscalls::examine(thread, ip, next);
             if let Verdict::Done(_) = verdict {
-                context.set_register(1, next);
-                context.set_register(11, context.get(fixed::FLAGS));
+                context.set_register(system_call::NEXT, next);
+                context.set_register(system_call::FLAGS, context.get(fixed::FLAGS));
             }
             after_call(thread, verdict, next, execute)
         }
@@ -143,7 +144,7 @@ fn after_call(thread: &mut Thread, verdict: Verdict, next: u64, execute: u64) ->
             execute
         }
         Verdict::Done(result) => {
-            thread.context.set_register(0, result);
+            thread.context.set_register(system_call::RESULT, result);
             enter(thread, next)
         }
         Verdict::Resume(ip) => enter(thread, ip),

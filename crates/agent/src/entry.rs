@@ -24,6 +24,7 @@
 
 use crate::state::own;
 use core::arch::global_asm;
+use numalens_isa::Register;
 use numalens_translator::context as fixed;
 
 /// What the assembly calls: by their names, as they know all of the agent ([`crate::dispatch`]).
@@ -91,6 +92,11 @@ unsafe extern "C" {
         argument: u64,
         child_tid: u64,
     ) -> u64;
+}
+
+/// Where in the context a register of the program is saved.
+const fn saved(register: Register) -> u32 {
+    fixed::register(register.number())
 }
 
 /// Saved by `count` on the agent's stack, from the top down: flags, rax, rcx, rdx, rsi, rdi, r8 to r11.
@@ -303,22 +309,22 @@ spawn_helper:
     call r12
     ud2
     "#,
-    rax_ = const fixed::register(0),
-    rcx_ = const fixed::register(1),
-    rdx = const fixed::register(2),
-    rbx = const fixed::register(3),
-    rsp_ = const fixed::register(4),
-    rbp_ = const fixed::register(5),
-    rsi_ = const fixed::register(6),
-    rdi_ = const fixed::register(7),
-    r8_ = const fixed::register(8),
-    r9_ = const fixed::register(9),
-    r10_ = const fixed::register(10),
-    r11_ = const fixed::register(11),
-    r12_ = const fixed::register(12),
-    r13_ = const fixed::register(13),
-    r14_ = const fixed::register(14),
-    r15_ = const fixed::register(15),
+    rax_ = const saved(Register::Rax),
+    rcx_ = const saved(Register::Rcx),
+    rdx = const saved(Register::Rdx),
+    rbx = const saved(Register::Rbx),
+    rsp_ = const saved(Register::Rsp),
+    rbp_ = const saved(Register::Rbp),
+    rsi_ = const saved(Register::Rsi),
+    rdi_ = const saved(Register::Rdi),
+    r8_ = const saved(Register::R8),
+    r9_ = const saved(Register::R9),
+    r10_ = const saved(Register::R10),
+    r11_ = const saved(Register::R11),
+    r12_ = const saved(Register::R12),
+    r13_ = const saved(Register::R13),
+    r14_ = const saved(Register::R14),
+    r15_ = const saved(Register::R15),
     flags = const fixed::FLAGS,
     self_ = const fixed::SELF,
     count_return = const fixed::COUNT_RETURN,

@@ -3,6 +3,7 @@
 use crate::state::failure::give_up;
 use crate::state::thread::Thread;
 use crate::sys::user;
+use numalens_isa::Register;
 use numalens_translator::{FarReturn, FarTarget, context as fixed};
 
 /// The segments that Linux has for programs: code of 64 bits and of 32, and their data.
@@ -21,7 +22,7 @@ const NOWHERE: u64 = 1 << 63;
 /// The address that it must not access.
 pub fn take(thread: &mut Thread, ip: u64, how: &FarReturn) -> Result<u64, u64> {
     let context = thread.context;
-    let stack = context.register(4);
+    let stack = context.register(Register::Rsp);
     let mut frame = [0u8; 40];
     let frame = &mut frame[..how.words() * usize::from(how.bytes)];
     for (word, at) in frame.chunks_exact_mut(how.bytes.into()).zip((stack..).step_by(how.bytes.into())) {
@@ -41,7 +42,7 @@ pub fn take(thread: &mut Thread, ip: u64, how: &FarReturn) -> Result<u64, u64> {
         (code, data) if (code | data) & OWN_TABLE != 0 => cannot(ip, "it goes on in a segment of the program's own"),
         _ => return Err(NOWHERE),
     }
-    context.set_register(4, stack);
+    context.set_register(Register::Rsp, stack);
     context.set(fixed::FLAGS, flags);
     Ok(target)
 }

@@ -25,6 +25,7 @@
 use crate::call;
 use crate::sys::{Errno, raw};
 use linux_raw_sys::ptrace as pt;
+use numalens_isa::convention::system_call;
 
 /// What to inject.
 #[derive(Clone, Copy, Debug)]
@@ -283,7 +284,7 @@ impl Tracee {
     fn write_syscall(&self, address: u64) -> Result<u64, InjectError> {
         let refused = InjectError::Refused("read code", Errno(linux_raw_sys::errno::EIO as i32));
         let old = self.peek(address).ok_or(refused)?;
-        self.poke(address, old & !0xffff | 0x050f)?;
+        self.poke(address, old & !0xffff | u64::from(u16::from_le_bytes(system_call::INSTRUCTION)))?;
         Ok(old)
     }
 
@@ -310,7 +311,7 @@ impl Tracee {
 /// the translations ([`crate::code::arenas`]).
 const IMAGE_HINT: u64 = 0x7e8f_00f0_0000;
 
-/// The offset of a `syscall` instruction in the bytes of a vdso. Any two bytes `0f 05` do: they are executed as such.
+/// The offset of a `syscall` instruction in the bytes of a vdso. Any two bytes like it do: they are executed as such.
 pub fn find_syscall(vdso: &[u8]) -> Option<u64> {
-    vdso.windows(2).position(|pair| pair == [0x0f, 0x05]).map(|at| at as u64)
+    vdso.windows(2).position(|pair| pair == system_call::INSTRUCTION).map(|at| at as u64)
 }

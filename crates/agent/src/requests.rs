@@ -21,37 +21,38 @@ use crate::sys::user;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use numalens_event::exact::{self, SessionHeader, log};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
+use numalens_isa::convention::request::{FIRST, KIND, RESULT, SECOND, TIME};
 
 /// Does what the program asks for, which goes on at `next`; what is for the preloaded library is left to that, where
 /// there is one.
 pub fn answer(thread: &mut Thread, next: u64) {
     let context = thread.context;
-    let Some(request) = Request::from_number(context.register(7) as u32) else { return };
+    let Some(request) = Request::from_number(context.register(KIND) as u32) else { return };
     match request {
         Request::Start | Request::Stop => count(request == Request::Start),
-        Request::Begin | Request::End | Request::Mark => log_mark(thread, request, context.register(6)),
+        Request::Begin | Request::End | Request::Mark => log_mark(thread, request, context.register(FIRST)),
         Request::Moved => look_again(thread),
         Request::Born => {
-            blocks::born(runtime(), context.register(6), context.register(2));
-            context.set_register(2, sys::now_ns());
+            blocks::born(runtime(), context.register(FIRST), context.register(SECOND));
+            context.set_register(TIME, sys::now_ns());
         }
         Request::Dies => {
-            context.set_register(0, blocks::dies(runtime(), context.register(6)));
-            context.set_register(2, sys::now_ns());
+            context.set_register(RESULT, blocks::dies(runtime(), context.register(FIRST)));
+            context.set_register(TIME, sys::now_ns());
             return;
         }
         Request::Leaves => {
-            let (start, bytes) = (context.register(6), context.register(2));
+            let (start, bytes) = (context.register(FIRST), context.register(SECOND));
             blocks::leaves(runtime(), start..start.saturating_add(bytes));
-            context.set_register(2, sys::now_ns());
+            context.set_register(TIME, sys::now_ns());
         }
-        Request::WhenMoved => context.set_register(2, thread.calls.moved_ns.get()),
+        Request::WhenMoved => context.set_register(TIME, thread.calls.moved_ns.get()),
         Request::Alloc | Request::Free | Request::Name => match static_program::allocator() {
             Some(allocator) => allocator.declared(thread, request, next),
             None => return,
         },
     }
-    context.set_register(0, 1);
+    context.set_register(RESULT, 1);
 }
 
 /// Has accesses counted, or not, from here on.

@@ -28,12 +28,13 @@ use crate::state::runtime::{is_virtual, runtime};
 use crate::state::thread::Thread;
 use crate::sys;
 use call::{Call, Gate, Verdict};
+use numalens_isa::convention::system_call;
 use table::Handler;
 use written::Written;
 
 /// Looks at the system call at `ip` before it is executed.
 pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
-    let number = thread.context.register(0) as u32;
+    let number = thread.context.register(system_call::NUMBER) as u32;
     let arguments = call::arguments(thread);
     let row = table::row(number);
     if row.library && interposer::contains(ip) {

@@ -30,7 +30,7 @@
 //! | APX (`push2`, `pop2`, 32 registers), `movrs`, what came after | none: the decoder does not know them (SIGILL) |
 
 use crate::operand::{kind_of, number};
-use crate::register::{RBP, RDI, RSI, RSP};
+use crate::register::{RAX, RBP, RDI, RSI, RSP};
 use crate::{ImageForm, Kind};
 use iced_x86::{Code, Instruction, InstructionInfo, Mnemonic, OpKind, Register};
 
@@ -133,7 +133,7 @@ pub fn accesses(instruction: &Instruction, info: &InstructionInfo, mut found: im
         list[1] = Some(plain(Kind::Write, 64, Address { narrow, ..Address::at(base, 0) }));
     }
     if instruction.mnemonic() == Mnemonic::Clzero {
-        list[0] = Some(plain(Kind::Write, 64, Address::at(0, 0)));
+        list[0] = Some(plain(Kind::Write, 64, Address::at(RAX, 0)));
     }
     let popping = instruction.mnemonic() == Mnemonic::Pop;
     if !popping {
@@ -336,7 +336,7 @@ fn operand_address(instruction: &Instruction) -> Option<Address> {
             narrow = true;
             Some(number(register))
         }
-        Register::AL => Some(Some(0)),
+        Register::AL => Some(Some(RAX)),
         _ if register.is_vector_register() => Some(Some(register.number() as u8)),
         _ => None,
     };

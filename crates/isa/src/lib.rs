@@ -36,6 +36,7 @@ extern crate alloc;
 
 mod access;
 mod boundaries;
+pub mod convention;
 mod fault;
 mod image;
 mod operand;

@@ -149,7 +149,8 @@ fn queries_about_the_processor_are_the_owner_s() {
         assert_eq!((translated.general, translated.flags), (native.general, native.flags));
         assert!(machine.data.bytes() == memory, "memory");
         let limit = |to, bytes, selector| CpuQuery::Limit { to, bytes, selector };
-        let all = [CpuQuery::Cpuid, limit(10, 8, 9), limit(13, 8, 12), limit(14, 2, 9), CpuQuery::Cpuid];
+        use numalens_isa::Register::{R9, R10, R12, R13, R14};
+        let all = [CpuQuery::Cpuid, limit(R10, 8, R9), limit(R13, 8, R12), limit(R14, 2, R9), CpuQuery::Cpuid];
         assert_eq!(machine.env.asked, if own_processor { &all[..] } else { &[] });
         let counted: u64 = machine.take_counts().0.values().map(|(reads, writes)| reads + writes).sum();
         assert_eq!(counted, 6);

@@ -11,7 +11,7 @@ use core::sync::atomic::{
     Ordering::{Relaxed, Release},
 };
 use numalens_event::exact::{self, log, segment};
-use numalens_isa::Kind;
+use numalens_isa::{Kind, Register};
 use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Segment, Site, SiteId};
 
 impl Env for TranslationEnv {
@@ -55,7 +55,7 @@ impl Env for TranslationEnv {
     fn write_protect(&mut self, start: u64, end: u64) -> bool {
         let holds_a_stack = |mapping: &Mapping| {
             let threads = runtime().threads.lock();
-            threads.iter().any(|(_, context)| (mapping.start..mapping.end).contains(&context.register(4)))
+            threads.iter().any(|(_, context)| (mapping.start..mapping.end).contains(&context.register(Register::Rsp)))
         };
         self.protected.close(&self.maps, start..end, holds_a_stack)
     }

@@ -26,6 +26,7 @@ use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{MOST_NODES, Placement};
+use numalens_isa::Register;
 use numalens_translator::{CpuQuery, context as fixed};
 
 /// The segment of each CPU whose limit is the CPU and its node, without the bits of privilege.
@@ -38,15 +39,16 @@ pub fn answer(thread: &Thread, placement: &Placement, query: CpuQuery) {
     let context = thread.context;
     match query {
         CpuQuery::Cpuid => {
-            let (leaf, part) = (context.register(0) as u32, context.register(1) as u32);
+            let (leaf, part) = (context.register(Register::Rax) as u32, context.register(Register::Rcx) as u32);
             let host = __cpuid_count(leaf, part);
             let reported = match is_about_cpus(leaf) {
                 true => reported(&Seat::of(&thread.place, placement), Processor::of_host(), leaf, part, host),
                 false => host,
             };
-            for (register, value) in [(0, reported.eax), (3, reported.ebx), (1, reported.ecx), (2, reported.edx)] {
-                context.set_register(register, value.into());
-            }
+            context.set_register(Register::Rax, reported.eax.into());
+            context.set_register(Register::Rbx, reported.ebx.into());
+            context.set_register(Register::Rcx, reported.ecx.into());
+            context.set_register(Register::Rdx, reported.edx.into());
         }
         CpuQuery::Limit { to, bytes, selector } => {
             let selector = context.register(selector) as u32 & 0xffff;

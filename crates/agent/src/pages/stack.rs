@@ -33,6 +33,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use hashbrown::HashMap;
 use numalens_event::exact::process::LOG_BYTES;
 use numalens_event::exact::{Extent, log};
+use numalens_isa::convention::function::{FRAME_POINTER, STACK_POINTER};
 use numalens_translator::{Cache, SiteId, context as fixed};
 use rustc_hash::FxBuildHasher;
 
@@ -49,7 +50,6 @@ const MOST_ALIKE: usize = 16;
 const MOST_STACK: u64 = 8 << 20;
 /// The place of a word is logged in its upper bits.
 const PLACE: u32 = log::STACK_PLACE;
-const RBP: u8 = 5;
 
 /// Stacks in the log, by where they begin.
 static KNOWN: Lock<Known> =
@@ -174,7 +174,7 @@ pub fn note(memory: &ProcessMemory, thread: &Thread, site: SiteId) -> Option<u32
 
 /// Notes the call stack of a thread, which came here to make the system call at `ip`. As [`note`].
 pub fn note_call(memory: &ProcessMemory, thread: &Thread, ip: u64) -> Option<u32> {
-    note_at(memory, thread, ip, thread.context.register(4), thread.context.register(RBP))
+    note_at(memory, thread, ip, thread.context.register(STACK_POINTER), thread.context.register(FRAME_POINTER))
 }
 
 fn note_at(memory: &ProcessMemory, thread: &Thread, ip: u64, sp: u64, bp: u64) -> Option<u32> {
@@ -241,7 +241,7 @@ fn leading(maps: &Maps, own_stack: &mut OwnStack) -> (Box<[Word]>, u64) {
 /// The program's rbp: generated code may have put it aside.
 fn frame_pointer(cache: &Cache, context: ThreadContext) -> u64 {
     match cache.locate(context.get(fixed::COUNT_RETURN)) {
-        Some(position) if position.spilled >> RBP & 1 != 0 => context.get(fixed::spill(RBP)),
+        Some(position) if position.spilled & FRAME_POINTER.bit() != 0 => context.spilled(FRAME_POINTER),
         _ => context.get(own::COUNT_FRAME),
     }
 }

@@ -14,6 +14,7 @@ use crate::say;
 use crate::state::own;
 use crate::state::runtime::runtime;
 use crate::state::thread::Thread;
+use numalens_isa::Register;
 use numalens_translator::{
     context as fixed, settle_last_page, settle_last_page_end, take_return, take_return_end, take_return_writes,
 };
@@ -81,10 +82,10 @@ fn is_within(rip: u64, from: unsafe extern "C" fn(), to: unsafe extern "C" fn())
 
 /// A return off a stack that cannot be written goes by the agent.
 fn return_off_unwritable_stack(thread: &Thread, ucontext: &mut UserContext) {
-    for (register, at) in [(0, fixed::SETTLE_SAVED), (2, fixed::SETTLE_SAVED + 8), (1, fixed::register(1))] {
-        ucontext.set_register(register, thread.context.get(at));
-    }
-    ucontext.set_register(4, ucontext.register(4).wrapping_add(8));
+    ucontext.set_register(Register::Rax, thread.context.get(fixed::SETTLE_SAVED));
+    ucontext.set_register(Register::Rdx, thread.context.get(fixed::SETTLE_SAVED + 8));
+    ucontext.set_register(Register::Rcx, thread.context.register(Register::Rcx));
+    ucontext.set_register(Register::Rsp, ucontext.register(Register::Rsp).wrapping_add(8));
     ucontext.registers[R_RIP] = entry::return_miss as *const () as u64;
 }
 

@@ -8,6 +8,7 @@ use super::state::{Action, AlternateStack, DISABLED, DISARM, ON_STACK, SIGNALS};
 use crate::call;
 use crate::state::thread::Thread;
 use crate::sys::{self, raw};
+use numalens_isa::Register;
 
 /// The program's rt_sigaction.
 pub fn action(thread: &Thread, signal: u64, new: u64, old: u64, size: u64) -> u64 {
@@ -95,7 +96,7 @@ pub fn pending(thread: &Thread, set: u64, size: u64) -> u64 {
 /// The program's sigaltstack.
 pub fn alternate_stack(thread: &mut Thread, new: u64, old: u64) -> u64 {
     const SMALLEST: u64 = 2048;
-    let stack = thread.context.register(4);
+    let stack = thread.context.register(Register::Rsp);
     let on_it = thread.signals.alternate.holds(stack);
     let was = seen(thread.signals.alternate, on_it);
     if new != 0 {

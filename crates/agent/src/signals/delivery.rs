@@ -2,7 +2,7 @@
 
 use super::Resume;
 use super::calls::seen;
-use super::frame::{CONTEXT_BYTES, FRAME_BYTES, R_FLAGS, R_RIP, R_RSP, SigInfo, UserContext};
+use super::frame::{CONTEXT_BYTES, FRAME_BYTES, R_FLAGS, R_RIP, SigInfo, UserContext};
 use super::held::{HELD_BITS, hold};
 use super::kept::requeue;
 use super::kernel::{agents_stack, block_all, install};
@@ -16,6 +16,7 @@ use crate::entry;
 use crate::state::own;
 use crate::state::thread::Thread;
 use crate::state::thread_context::SIGNAL_STACK;
+use numalens_isa::convention::function::{ARGUMENTS, RESULT, STACK_POINTER};
 
 /// Delivers what was kept to the thread, which stands at `ip` of the program.
 pub(super) fn deliver_kept(thread: &mut Thread, ucontext: &mut UserContext, ip: u64) -> Resume {
@@ -61,7 +62,7 @@ pub(super) fn deliver(thread: &mut Thread, ucontext: &mut UserContext, ip: u64, 
         return Resume::At(ip);
     }
     ucontext.registers[R_RIP] = ip;
-    let stack = ucontext.registers[R_RSP];
+    let stack = ucontext.register(STACK_POINTER);
     let on_it = thread.signals.alternate.holds(stack);
     let switch = action.flags & SA_ONSTACK != 0 && thread.signals.alternate.flags & DISABLED == 0 && !on_it;
     let top = if switch { thread.signals.alternate.base + thread.signals.alternate.bytes } else { stack - RED_ZONE };
@@ -94,12 +95,13 @@ pub(super) fn deliver(thread: &mut Thread, ucontext: &mut UserContext, ip: u64, 
     thread.signals.pending.blocked |= (action.mask | own) & HELD_BITS;
     ucontext.mask = (mask | action.mask | own) & !HELD_BITS;
     ucontext.vector_state = 0;
-    ucontext.registers[R_RSP] = frame;
+    ucontext.set_register(STACK_POINTER, frame);
     ucontext.registers[R_FLAGS] &= !CLEARED_FLAGS;
-    ucontext.set_register(0, 0);
-    ucontext.set_register(7, u64::from(signal));
-    ucontext.set_register(6, frame + 8 + CONTEXT_BYTES);
-    ucontext.set_register(2, frame + 8);
+    // No vector registers hold arguments of the handler, which takes the signal, its siginfo and its ucontext.
+    ucontext.set_register(RESULT, 0);
+    ucontext.set_register(ARGUMENTS[0], u64::from(signal));
+    ucontext.set_register(ARGUMENTS[1], frame + 8 + CONTEXT_BYTES);
+    ucontext.set_register(ARGUMENTS[2], frame + 8);
     Resume::InHandler(action.handler)
 }
 
@@ -120,7 +122,7 @@ fn install_default(signal: u32) {
 /// The frame that the program returns with, at its stack pointer.
 fn frame_of(thread: &Thread) -> UserContext {
     // SAFETY: if it is not there, the kernel would have killed the program with SIGSEGV, and so does this fault.
-    unsafe { (thread.context.register(4) as *const UserContext).read() }
+    unsafe { (thread.context.register(STACK_POINTER) as *const UserContext).read() }
 }
 
 /// The program's rt_sigreturn. Returns where the program goes on, as its frame says; [`return_to`] takes it there.

@@ -2,6 +2,7 @@
 //! vector state.
 
 use super::state::AlternateStack;
+use numalens_isa::Register;
 
 pub(super) const SIGINFO_WORDS: usize = 16;
 /// The kernel's `siginfo`.
@@ -20,23 +21,47 @@ pub struct UserContext {
     pub(super) mask: u64,
 }
 
-pub(super) const R_RSP: usize = 15;
 pub(super) const R_RIP: usize = 16;
 pub(super) const R_FLAGS: usize = 17;
 pub(super) const CONTEXT_BYTES: u64 = size_of::<UserContext>() as u64;
 pub(super) const INFO_BYTES: u64 = 8 * SIGINFO_WORDS as u64;
 /// Return address, ucontext, siginfo.
 pub(super) const FRAME_BYTES: u64 = 8 + CONTEXT_BYTES + INFO_BYTES;
-/// Where in `UserContext::registers` the registers of the encoding stand.
-pub(super) const PLACE: [usize; 16] = [13, 14, 12, 11, 15, 10, 9, 8, 0, 1, 2, 3, 4, 5, 6, 7];
+
+/// Where in `UserContext::registers` a general register stands: its `REG_*` of the C library.
+const fn place(register: Register) -> usize {
+    match register {
+        Register::R8 => 0,
+        Register::R9 => 1,
+        Register::R10 => 2,
+        Register::R11 => 3,
+        Register::R12 => 4,
+        Register::R13 => 5,
+        Register::R14 => 6,
+        Register::R15 => 7,
+        Register::Rdi => 8,
+        Register::Rsi => 9,
+        Register::Rbp => 10,
+        Register::Rbx => 11,
+        Register::Rdx => 12,
+        Register::Rax => 13,
+        Register::Rcx => 14,
+        Register::Rsp => 15,
+    }
+}
 
 impl UserContext {
-    pub(super) fn register(&self, number: usize) -> u64 {
-        self.registers[PLACE[number]]
+    pub(super) fn register(&self, register: Register) -> u64 {
+        self.registers[place(register)]
     }
 
-    pub(super) fn set_register(&mut self, number: usize, value: u64) {
-        self.registers[PLACE[number]] = value;
+    pub(super) fn set_register(&mut self, register: Register, value: u64) {
+        self.registers[place(register)] = value;
+    }
+
+    /// The general registers, in the order of the encoding.
+    pub(super) fn general(&self) -> [u64; 16] {
+        Register::ALL.map(|register| self.register(register))
     }
 
     /// Has the thread go on at an address.

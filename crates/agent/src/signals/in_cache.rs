@@ -18,7 +18,9 @@ use crate::state::thread::Thread;
 use crate::{call, say};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Release;
-use numalens_translator::{Position, SiteId, State, Unexecuted, Unmade, context as fixed, count, settle_derived};
+use numalens_isa::Register;
+use numalens_isa::convention::system_call;
+use numalens_translator::{Position, SiteId, State, Unexecuted, Unmade, count, settle_derived};
 
 /// A signal has come to a thread in the cache.
 pub(super) fn arrived(thread: &mut Thread, signal: &mut Signal<'_>, ucontext: &mut UserContext) -> Resume {
@@ -35,9 +37,9 @@ pub(super) fn arrived(thread: &mut Thread, signal: &mut Signal<'_>, ucontext: &m
         Stand::At(at) => at,
     };
     let ip = at.ip + u64::from(breakpoint);
-    let result = (at.state == State::AfterSyscall).then(|| ucontext.register(0));
+    let result = (at.state == State::AfterSyscall).then(|| ucontext.register(system_call::RESULT));
     match at.state {
-        State::AfterSyscall => ucontext.set_register(1, ip),
+        State::AfterSyscall => ucontext.set_register(system_call::NEXT, ip),
         State::Counted | State::Counting if fault && !breakpoint => take_back(thread, ucontext, &at.counted),
         State::String => finish_string(thread, ucontext),
         _ => {}
@@ -114,16 +116,16 @@ fn stand(thread: &Thread, signal: &Signal<'_>, ucontext: &mut UserContext, fault
 
 /// Puts the program's registers where they belong.
 fn restore_registers(thread: &Thread, ucontext: &mut UserContext, position: &Position<'_>) {
-    for number in 0..16 {
-        if position.spilled >> number & 1 != 0 {
-            ucontext.set_register(number, thread.context.get(fixed::spill(number as u8)));
+    for register in Register::ALL {
+        if position.spilled & register.bit() != 0 {
+            ucontext.set_register(register, thread.context.spilled(register));
         }
-        if position.saved >> number & 1 != 0 {
-            ucontext.set_register(number, thread.context.get(fixed::register(number as u8)));
+        if position.saved & register.bit() != 0 {
+            ucontext.set_register(register, thread.context.register(register));
         }
     }
     if let Some(derived) = &position.derived {
-        let registers = core::array::from_fn(|number| ucontext.register(number));
+        let registers = ucontext.general();
         // SAFETY: the context of this thread, which is stopped in the loop.
         unsafe { settle_derived(thread.context.0 as *mut u8, derived, &registers) };
     }
@@ -132,7 +134,7 @@ fn restore_registers(thread: &Thread, ucontext: &mut UserContext, position: &Pos
 /// Counts what a repeated string instruction has done so far.
 fn finish_string(thread: &Thread, ucontext: &UserContext) {
     const ARCH_GET_FS: u32 = 0x1003;
-    let [rcx, rsi, rdi] = [1, 6, 7].map(|number| ucontext.register(number));
+    let [rcx, rsi, rdi] = [Register::Rcx, Register::Rsi, Register::Rdi].map(|register| ucontext.register(register));
     let mut fs = 0u64;
     // SAFETY: a word for the answer.
     let _ = unsafe { call!(__NR_arch_prctl, ARCH_GET_FS, &raw mut fs) };
@@ -145,7 +147,6 @@ fn finish_string(thread: &Thread, ucontext: &UserContext) {
 /// comparing that code, eight bytes at a time from any address. If that is what faulted, does the load in its place.
 fn compares_code(ucontext: &mut UserContext, fragment: u64) -> bool {
     const FARTHEST: u64 = 1 << 12;
-    const R11: usize = 11;
     let rip = ucontext.registers[R_RIP];
     // SAFETY: an instruction that was just executed, in an arena of ours.
     let code = unsafe { (rip as *const [u8; 8]).read() };
@@ -165,7 +166,7 @@ fn compares_code(ucontext: &mut UserContext, fragment: u64) -> bool {
         // SAFETY: the fragment's own code, which the instruction was about to read.
         *byte = unsafe { ((at + number as u64) as *const u8).read() };
     }
-    ucontext.set_register(R11, u64::from_le_bytes(value));
+    ucontext.set_register(Register::R11, u64::from_le_bytes(value));
     ucontext.registers[R_RIP] = rip + length as u64;
     true
 }

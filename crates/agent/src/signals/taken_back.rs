@@ -14,7 +14,7 @@ pub(super) fn abandon(thread: &Thread, ucontext: &UserContext, unmade: &Unmade) 
         return;
     }
     let runtime = runtime();
-    let registers = core::array::from_fn(|number| ucontext.register(number));
+    let registers = ucontext.general();
     let run = |site: SiteId, registers: &[u64; 16]| {
         let known = runtime.code.lock().env.site(site.0)?;
         let address = known.effective_address(registers)?;
@@ -45,10 +45,7 @@ pub(super) fn correct(thread: &Thread, unexecuted: &[Unexecuted]) {
 /// Takes back what was counted for an instruction that faulted: it will be counted when it succeeds.
 pub(super) fn take_back(thread: &Thread, ucontext: &UserContext, sites: &[SiteId]) {
     let runtime = runtime();
-    let mut registers = [0u64; 16];
-    for (number, register) in registers.iter_mut().enumerate() {
-        *register = ucontext.register(number);
-    }
+    let registers = ucontext.general();
     for &site in sites {
         let Some(known) = runtime.code.lock().env.site(site.0) else { continue };
         let Some(address) = known.effective_address(&registers) else { continue };

@@ -28,6 +28,7 @@ use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, DirectHeader, Extent, Geometry, LastPageRecord, log};
+use numalens_isa::Register;
 use numalens_translator::{DirectTable, context as fixed};
 
 /// Bytes of the counters of updates, which lie below a thread context: above it, there is no room for them within reach
@@ -291,13 +292,21 @@ impl ThreadContext {
     }
 
     /// A general register of the program, saved.
-    pub fn register(self, number: u8) -> u64 {
-        self.get(fixed::register(number))
+    #[inline]
+    pub fn register(self, register: Register) -> u64 {
+        self.get(fixed::register(register.number()))
     }
 
     /// Sets a general register of the program.
-    pub fn set_register(self, number: u8, value: u64) {
-        self.set(fixed::register(number), value);
+    #[inline]
+    pub fn set_register(self, register: Register, value: u64) {
+        self.set(fixed::register(register.number()), value);
+    }
+
+    /// A general register of the program that generated code has put aside.
+    #[inline]
+    pub fn spilled(self, register: Register) -> u64 {
+        self.get(fixed::spill(register.number()))
     }
 
     /// Puts `code` (an address in the cache) into the lookup table, or that of returns, at the offset `entry` from GS,

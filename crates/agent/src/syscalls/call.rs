@@ -2,6 +2,7 @@
 
 use crate::state::thread::Thread;
 use crate::sys::{self, PAGE};
+use numalens_isa::convention::system_call;
 
 /// What becomes of a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,7 +80,7 @@ impl Call {
 
 /// The arguments of a system call, from the saved registers.
 pub fn arguments(thread: &Thread) -> [u64; 6] {
-    [7, 6, 2, 10, 8, 9].map(|register| thread.context.register(register))
+    system_call::ARGUMENTS.map(|register| thread.context.register(register))
 }
 
 /// Offsets in files are below this, addresses of mappings above.

@@ -18,6 +18,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::{self, kind};
+use numalens_isa::Register;
 
 /// A process with a copy of the memory.
 pub fn copy(thread: &mut Thread, task: &Task) -> Verdict {
@@ -59,7 +60,7 @@ pub fn copy(thread: &mut Thread, task: &Task) -> Verdict {
             give_up(format_args!("a forked process cannot be observed (error {error})"));
         }
         if stack != 0 {
-            thread.context.set_register(4, stack);
+            thread.context.set_register(Register::Rsp, stack);
         }
         if clears_handlers {
             signals::clear_handlers(thread);
@@ -151,7 +152,7 @@ fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[I
     (thread.first, thread.extent) = (extent, extent);
     thread.seats.clear();
     placement::begin(&runtime.session, thread);
-    runtime.session.entry(extent).stack.store(thread.context.register(4), Relaxed);
+    runtime.session.entry(extent).stack.store(thread.context.register(Register::Rsp), Relaxed);
     runtime.session.take_name(extent);
     runtime.session.entry(extent).id.store(thread.tid, Release);
     thread.context.map_counters(&runtime.layout, &runtime.session, extent)?;

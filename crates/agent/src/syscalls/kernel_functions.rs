@@ -6,6 +6,7 @@ use crate::state::runtime::{is_virtual, runtime};
 use crate::state::thread::Thread;
 use crate::sys::user;
 use crate::sys::{self, raw};
+use numalens_isa::convention::function::{RESULT, STACK_POINTER};
 
 const VSYSCALLS: u64 = 0xffff_ffff_ff60_0000;
 
@@ -21,14 +22,14 @@ pub fn execute(thread: &mut Thread, ip: u64) -> Option<u64> {
     };
     runtime().code.lock().env.maps.find(ip)?;
     let context = thread.context;
-    let stack = context.register(4);
+    let stack = context.register(STACK_POINTER);
     let after = user::read::<u64>(stack).ok()?;
     let result = match number {
         raw::__NR_getcpu if is_virtual() => machine::getcpu(thread, arguments(thread)),
         // SAFETY: the program's own call with the program's own arguments.
         _ => unsafe { sys::for_program(number, arguments(thread)) },
     };
-    context.set_register(0, result);
-    context.set_register(4, stack + 8);
+    context.set_register(RESULT, result);
+    context.set_register(STACK_POINTER, stack + 8);
     Some(after)
 }

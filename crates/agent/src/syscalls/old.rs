@@ -17,6 +17,7 @@ use crate::state::thread::Thread;
 use crate::sys::user;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
+use numalens_isa::convention::old_system_call;
 
 const ARCH_SET_CPUID: u64 = 0x1012;
 /// Most strings of an exec, and pages of `move_pages`.
@@ -25,8 +26,8 @@ const MOST: usize = 1 << 20;
 /// Looks at the call at `ip` before it is executed.
 pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
     let context = thread.context;
-    let old = context.register(0) as u32;
-    let arguments = [3, 1, 2, 6, 7, 5].map(|register| context.register(register) & 0xffff_ffff);
+    let old = context.register(old_system_call::NUMBER) as u32;
+    let arguments = old_system_call::ARGUMENTS.map(|register| context.register(register) & 0xffff_ffff);
     let row = table::old_row(old);
     if !row.strict && seccomp::is_strict(thread.tid) {
         signals::kill_process();

@@ -14,6 +14,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use numalens_event::exact::end;
+use numalens_isa::Register;
+use numalens_isa::convention::system_call;
 use numalens_translator::context as fixed;
 
 /// What a new task is to be.
@@ -186,22 +188,22 @@ fn child_to_be(thread: &Thread, call: &Call, task: &Task) -> Option<&'static mut
         child.signals.alternate = thread.signals.alternate;
     }
     begin_behind(call, task, thread.context, context);
-    session.entry(extent).stack.store(context.register(4), Relaxed);
+    session.entry(extent).stack.store(context.register(Register::Rsp), Relaxed);
     Some(child)
 }
 
 /// Has a child begin behind the call that makes it.
 fn begin_behind(call: &Call, task: &Task, parent: ThreadContext, child: ThreadContext) {
-    for register in 0..16 {
+    for register in Register::ALL {
         child.set_register(register, parent.register(register));
     }
     child.set(fixed::FLAGS, parent.get(fixed::FLAGS));
-    child.set_register(0, 0);
+    child.set_register(system_call::RESULT, 0);
     if call.gate == Gate::Syscall {
-        child.set_register(1, call.next);
+        child.set_register(system_call::NEXT, call.next);
     }
     if task.stack != 0 {
-        child.set_register(4, task.stack);
+        child.set_register(Register::Rsp, task.stack);
     }
     child.set(own::NEXT, call.next);
 }

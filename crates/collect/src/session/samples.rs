@@ -7,6 +7,8 @@ use super::remembered::Caller;
 use super::touches::Touch;
 use crate::perf::{Batch, EventKind, Record, Sampled};
 use numalens_isa as isa;
+use numalens_isa::convention::function::{FRAME_POINTER, STACK_POINTER};
+use numalens_isa::convention::system_call;
 use numalens_profile::ids::*;
 use numalens_profile::words::{Access, Fault, Found, SystemCall};
 use numalens_topology::NodeId;
@@ -18,7 +20,7 @@ const LONGEST_INSTRUCTION: u64 = 15;
 /// no home.
 const FAULT_AROUND: u64 = 16;
 /// Bytes of the instruction.
-const SYSCALL_BYTES: u64 = 2;
+const SYSCALL_BYTES: u64 = system_call::INSTRUCTION.len() as u64;
 
 /// Takes in samples and page faults.
 pub struct SampleHandler<'a> {
@@ -39,11 +41,11 @@ impl SampleHandler<'_> {
             return;
         }
         let ip = if sampled.in_call { sampled.ip.wrapping_sub(SYSCALL_BYTES) } else { sampled.ip };
-        let (sp, bp) = (gpr[4], gpr[5]);
+        let registers = isa::Registers { gpr, ip, fs_base: None, gs_base: None };
+        let (sp, bp) = (registers.general(STACK_POINTER), registers.general(FRAME_POINTER));
         self.session.threads.stack_seen(record.tid, sp);
         let Some(thread) = self.session.threads.get(record.tid) else { return };
         let (thread, node, policy) = (thread.id, thread.bound.node, thread.bound.policy.clone());
-        let registers = isa::Registers { gpr, ip, fs_base: None, gs_base: None };
         let Some(live) = self.session.processes.get_mut(pid) else { return };
         // The loader relocates the interposer's data like any library's.
         let of_own_memory = sampled.kind == EventKind::Fault && live.own.has_page(Page::of(sampled.address));

@@ -18,6 +18,9 @@ use gimli::{
 };
 
 use super::frames::{Bytes, EntryVisitor, Fde};
+use numalens_isa::Register as GeneralRegister;
+use numalens_isa::convention::function::PRESERVED;
+use numalens_isa::convention::system_call;
 
 /// More operations than any compiler's rule has.
 const MOST_OPERATIONS: u32 = 256;
@@ -104,9 +107,6 @@ pub(crate) struct Stepped {
     pub root: bool,
 }
 
-/// Numbers of the registers that calls preserve, in the encoding: rbx, r12..r15. rbp is followed apart.
-const PRESERVED: [u16; 5] = [3, 12, 13, 14, 15];
-
 impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
     type Output = Stepped;
     fn visit<'a, S>(mut self, section: &S, bases: &BaseAddresses, entry: &Fde<'a>) -> Option<Stepped>
@@ -142,10 +142,9 @@ impl<F: FnMut(u64) -> Result<u64, ()>> EntryVisitor for Step<'_, F> {
         let ip = recover(X86_64::RA)?;
         let bp = recover(X86_64::RBP).unwrap_or(same.bp);
         let general = self.general.map(|mut general| {
-            // Numbers of these registers agree between DWARF and the encoding.
-            for number in PRESERVED {
-                let slot = usize::from(number);
-                general[slot] = recover(Register(number)).unwrap_or(general[slot]);
+            for preserved in PRESERVED {
+                let slot = usize::from(preserved.number());
+                general[slot] = recover(Register(preserved.dwarf())).unwrap_or(general[slot]);
             }
             general
         });
@@ -162,17 +161,14 @@ struct Sight<'c> {
 
 impl Sight<'_> {
     fn get(&self, register: Register) -> Option<u64> {
-        // DWARF's numbers of the first eight, by the number of the encoding.
-        const ENCODED: [usize; 8] = [0, 2, 1, 3, 6, 7, 5, 4];
         match register {
             X86_64::RA => Some(self.registers.ip),
             X86_64::RSP => Some(self.registers.sp),
             X86_64::RBP => Some(self.registers.bp),
             Register(number) => {
                 self.asked.set(true);
-                let number = usize::from(number);
-                let encoded = ENCODED.get(number).copied().unwrap_or(number);
-                self.general.as_ref()?.get(encoded).copied()
+                let register = GeneralRegister::of_dwarf(number)?;
+                Some(self.general.as_ref()?[usize::from(register.number())])
             }
         }
     }
@@ -217,11 +213,12 @@ const CONTEXT_BP: u64 = 120;
 const CONTEXT_SP: u64 = 160;
 const CONTEXT_IP: u64 = 168;
 
-/// `mov $15, %rax` (or `%eax`), `syscall`: the trampoline to which a signal handler returns.
+/// `mov $__NR_rt_sigreturn, %rax` (or `%eax`), `syscall`: the trampoline to which a signal handler returns.
 pub(crate) fn is_signal_return(code: &[u8]) -> bool {
-    const LONG: &[u8] = &[0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05];
-    const SHORT: &[u8] = &[0xb8, 0x0f, 0, 0, 0, 0x0f, 0x05];
-    code.starts_with(LONG) || code.starts_with(SHORT)
+    const NUMBER: [u8; 4] = (libc::SYS_rt_sigreturn as u32).to_le_bytes();
+    let rest = code.strip_prefix(&[0x48, 0xc7, 0xc0]).or_else(|| code.strip_prefix(&[0xb8]));
+    let rest = rest.and_then(|rest| rest.strip_prefix(&NUMBER));
+    rest.is_some_and(|rest| rest.starts_with(&system_call::INSTRUCTION))
 }
 
 /// The interrupted registers from the signal frame at `sp`.

@@ -21,6 +21,8 @@ use super::call::{LONGEST_CALL, ends_with_call};
 use super::evaluate::{Classify, Context, Kind, Registers, Step, Stepped, is_signal_return, signal_context};
 use super::module::{Module, SharedBytes};
 use super::{ModuleCache, Stack, StackEnd};
+use numalens_isa::Register;
+use numalens_isa::convention::function::{FRAME_POINTER, STACK_POINTER};
 
 /// A read this far beyond the copied bytes still counts as "the copy was too short"; farther is no stack at all.
 const FARTHEST_FRAME: u64 = 64 << 20;
@@ -229,7 +231,8 @@ impl AddressSpace {
     /// Like [`AddressSpace::unwind`], with all general registers in the order of the instruction encoding (rax rcx rdx
     /// rbx rsp rbp rsi rdi r8..r15): some instructions of functions that realign the stack need one of them.
     pub fn unwind_registers(&mut self, ip: u64, general: &[u64; 16], stack: &[u8], max: usize) -> (Stack, Basis) {
-        let start = Registers { ip, sp: general[4], bp: general[5] };
+        let of = |register: Register| general[usize::from(register.number())];
+        let start = Registers { ip, sp: of(STACK_POINTER), bp: of(FRAME_POINTER) };
         self.walk(start, Some(general), stack, max)
     }
 

@@ -22,6 +22,7 @@ use crate::ir::segments::Piece;
 use crate::{LastPageId, LastPageSlot, SiteId};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use numalens_isa::Register;
 
 /// How many of its parts are preceded by their length.
 const MEASURED: usize = 4;
@@ -139,7 +140,9 @@ fn pack_exit(exit: &Exit, into: &mut Vec<u8>, ip: u64, hot: u64, cold: u64) {
         }
         ExitKind::Request => into.push(REQUEST),
         ExitKind::CpuQuery(CpuQuery::Cpuid) => into.push(CPUID),
-        ExitKind::CpuQuery(CpuQuery::Limit { to, bytes, selector }) => into.extend([LIMIT, to, bytes, selector]),
+        ExitKind::CpuQuery(CpuQuery::Limit { to, bytes, selector }) => {
+            into.extend([LIMIT, to.number(), bytes, selector.number()]);
+        }
         ExitKind::Reached { execute } => {
             into.push(REACHED);
             put_signed(into, near(execute, hot));
@@ -169,7 +172,10 @@ fn unpack_exit(bytes: &mut &[u8], ip: u64, hot: u64, cold: u64) -> Option<Exit> 
         REQUEST => ExitKind::Request,
         CPUID => ExitKind::CpuQuery(CpuQuery::Cpuid),
         LIMIT => match *split(bytes, 3) {
-            [to, bytes, selector] => ExitKind::CpuQuery(CpuQuery::Limit { to, bytes, selector }),
+            [to, bytes, selector] => {
+                let [to, selector] = [to, selector].map(Register::of_number);
+                ExitKind::CpuQuery(CpuQuery::Limit { to, bytes, selector })
+            }
             _ => return None,
         },
         REACHED => ExitKind::Reached { execute: near(hot) },
@@ -286,8 +292,10 @@ mod tests {
             any::<u64>().prop_map(|branch| ExitKind::Direct { branch }),
             any::<u64>().prop_map(|execute| ExitKind::Syscall { execute }),
             any::<u64>().prop_map(|execute| ExitKind::Reached { execute }),
-            any::<[u8; 3]>()
-                .prop_map(|[to, bytes, selector]| { ExitKind::CpuQuery(CpuQuery::Limit { to, bytes, selector }) }),
+            any::<[u8; 3]>().prop_map(|[to, bytes, selector]| {
+                let [to, selector] = [to, selector].map(Register::of_number);
+                ExitKind::CpuQuery(CpuQuery::Limit { to, bytes, selector })
+            }),
             prop::sample::select(&PLAIN[..]),
             prop::sample::select(&Obstacle::ALL[..]).prop_map(ExitKind::Unsupported),
             any::<u64>().prop_map(|execute| ExitKind::OldSyscall { execute }),

@@ -6,8 +6,9 @@
 
 use crate::Config;
 use iced_x86::{Instruction, Mnemonic, OpKind};
+use numalens_isa::Register;
 
-/// What is asked. Registers are numbered as instructions encode them.
+/// What is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CpuQuery {
     /// `cpuid`: the leaf in eax, its part in ecx.
@@ -15,11 +16,11 @@ pub enum CpuQuery {
     /// `lsl`: the limit of the segment of a selector. Linux keeps CPU and node in one.
     Limit {
         /// The register that the limit goes to, if there is such a segment.
-        to: u8,
+        to: Register,
         /// The bytes of it that change: 2, or all 8.
         bytes: u8,
         /// The register with the selector.
-        selector: u8,
+        selector: Register,
     },
 }
 
@@ -33,9 +34,9 @@ impl CpuQuery {
         match instruction.mnemonic() {
             Mnemonic::Cpuid => Some(CpuQuery::Cpuid),
             Mnemonic::Lsl if is_register(0) && is_register(1) => Some(CpuQuery::Limit {
-                to: instruction.op0_register().number() as u8,
+                to: Register::of_number(instruction.op0_register().number() as u8),
                 bytes: if instruction.op0_register().size() == 2 { 2 } else { 8 },
-                selector: instruction.op1_register().number() as u8,
+                selector: Register::of_number(instruction.op1_register().number() as u8),
             }),
             _ => None,
         }

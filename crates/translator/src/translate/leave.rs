@@ -26,6 +26,7 @@ use crate::ir::exit::ExitKind;
 use crate::ir::mark::{MapEntry, State, push_entry};
 use crate::{Env, Error, context};
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
+use numalens_isa::convention::system_call;
 
 impl<E: Env> Builder<'_, E> {
     pub(crate) fn conditional(&mut self, instruction: &Instruction, code: &[u8]) -> Result<(), Error> {
@@ -56,7 +57,7 @@ impl<E: Env> Builder<'_, E> {
         let execute = self.out.hot.here();
         self.exits.stub(&mut self.out, ExitKind::Syscall { execute }, at)?;
         self.out.map_hot(State::Before);
-        self.out.hot.raw(&[0x0f, 0x05]);
+        self.out.hot.raw(&system_call::INSTRUCTION);
         self.out.at.instruction = (next - self.out.start) as u32;
         self.out.at.counted = 0;
         self.out.map_hot(State::AfterSyscall);

@@ -1,6 +1,7 @@
 //! Answers what a program asks about its processor, as the host does.
 
 use super::memory::Mapping;
+use numalens_isa::Register;
 use numalens_translator::{CpuQuery, context};
 use std::arch::asm;
 use std::arch::x86_64::__cpuid_count;
@@ -8,11 +9,12 @@ use std::arch::x86_64::__cpuid_count;
 const ZERO_FLAG: u64 = 1 << 6;
 
 pub fn answer(thread: &mut Mapping, query: CpuQuery) {
-    let slot = |register: u8| context::register(register) as usize;
+    let slot = |register: Register| context::register(register.number()) as usize;
     match query {
         CpuQuery::Cpuid => {
-            let told = __cpuid_count(thread.get(slot(0)) as u32, thread.get(slot(1)) as u32);
-            for (register, value) in [(0, told.eax), (3, told.ebx), (1, told.ecx), (2, told.edx)] {
+            use Register::{Rax, Rbx, Rcx, Rdx};
+            let told = __cpuid_count(thread.get(slot(Rax)) as u32, thread.get(slot(Rcx)) as u32);
+            for (register, value) in [(Rax, told.eax), (Rbx, told.ebx), (Rcx, told.ecx), (Rdx, told.edx)] {
                 thread.set(slot(register), value.into());
             }
         }
