@@ -12,6 +12,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 pub use linux_raw_sys::general as raw;
 use numalens_event::exact::SessionHeader;
+pub use numalens_isa::{PAGE, PAGE_BITS};
 
 /// An error number of the kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,10 +115,13 @@ pub fn program_call_addresses() -> [u64; 2] {
     [program_syscall_made as *const () as u64, program_old_syscall_made as *const () as u64]
 }
 
+/// Errors of the kernel's have numbers up to this one.
+const MOST_ERROR: i64 = 4095;
+
 /// What the kernel left in rax, as a result.
 pub fn check(result: u64) -> Result<u64, Errno> {
     let signed = result as i64;
-    if (-4095..0).contains(&signed) { Err(Errno(-signed as i32)) } else { Ok(result) }
+    if (-MOST_ERROR..0).contains(&signed) { Err(Errno(-signed as i32)) } else { Ok(result) }
 }
 
 /// A system call by name, with as many arguments as it has; gives a `Result<u64, Errno>`.
@@ -131,8 +135,6 @@ macro_rules! call {
     }};
 }
 
-/// The bytes of a page.
-pub const PAGE: u64 = 4096;
 /// Operations of `futex`, on words that processes may share.
 pub const FUTEX_WAIT: u32 = 0;
 pub const FUTEX_WAKE: u32 = 1;

@@ -37,7 +37,7 @@ pub struct Plan {
 }
 
 /// Of a page as it is recorded.
-pub const RECORDED_PAGE: u64 = 4 << 10;
+pub const RECORDED_PAGE: u64 = Page::BYTES;
 
 /// Time bins from which it is said that they are few.
 const FEW_BINS: u32 = 10;

@@ -29,3 +29,10 @@ mod refused;
 pub mod sample;
 pub mod session;
 pub mod unwind;
+
+// Who counts, who reads the counters, who writes the profile and who describes the machine mean the same by a page.
+const _: () = {
+    use numalens_event::page::PAGE;
+    use numalens_profile::ids::Page;
+    assert!(numalens_isa::PAGE == PAGE && Page::BYTES == PAGE && numalens_topology::PAGE_BYTES == PAGE);
+};

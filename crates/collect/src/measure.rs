@@ -226,7 +226,7 @@ impl Buffer {
                 return Err(io::Error::last_os_error());
             }
         }
-        buffer.words_mut().iter_mut().step_by(4096 / 8).for_each(|word| *word = 1);
+        buffer.words_mut().iter_mut().step_by(Page::BYTES as usize / 8).for_each(|word| *word = 1);
         let pages: Vec<Page> = (0..bytes).step_by(HUGE).map(|at| Page::of(start.as_ptr() as u64 + at as u64)).collect();
         let mut homes = Vec::new();
         query_homes(0, &pages, &mut homes)?;

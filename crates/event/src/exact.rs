@@ -108,7 +108,7 @@ mod tests {
         const { assert!(process::LINES + process::LINES_BYTES <= EXTENT_BYTES) };
         // Words of pages have 32 bits for that.
         const { assert!(thread::PAGES_FROM_GS + thread::PAGES_BYTES <= 1 << 32) };
-        const { assert!(thread::DIRECT_COUNTERS.is_multiple_of(4096)) };
+        const { assert!(thread::DIRECT_COUNTERS.is_multiple_of(crate::page::PAGE)) };
         const { assert!(thread::PAGES + thread::PAGES_BYTES <= thread::PLACE) };
         assert!(thread::now(1) + size_of::<ThreadPlace>() as u64 <= thread::LINES);
         const { assert!(thread::COMMUNICATION + thread::COMMUNICATION_BYTES <= thread::WORDS) };

@@ -3,6 +3,7 @@
 //! when a recording is started by one build and a child inherits the library of another.
 
 use crate::exact::ClockAnchor;
+use crate::page::PAGE;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 
 /// First word of the channel: "numalens" in ASCII, little endian.
@@ -10,7 +11,7 @@ pub const MAGIC: u64 = 0x736e_656c_616d_756e;
 /// Version of layout and records. A writer that finds another one stays silent.
 pub const VERSION: u32 = 5;
 /// Bytes from the start of the channel to the ring controls.
-pub const HEADER_BYTES: usize = 4096;
+pub const HEADER_BYTES: usize = PAGE as usize;
 /// Places for acknowledgements; ticket `t` is answered in place `t % ACKNOWLEDGEMENTS`.
 pub const ACKNOWLEDGEMENTS: usize = 64;
 /// 64-bit words of a note slot.
@@ -164,7 +165,7 @@ impl Shape {
     }
 
     fn data_offset(self) -> usize {
-        (HEADER_BYTES + self.lanes() * 2 * size_of::<Control>()).next_multiple_of(4096)
+        (HEADER_BYTES + self.lanes() * 2 * size_of::<Control>()).next_multiple_of(PAGE as usize)
     }
 }
 
@@ -190,7 +191,7 @@ mod tests {
             Shape { lanes_log2: 6, note_slots_log2: 3, wide_slots_log2: 5 },
         ] {
             let mut end = shape.control_offset(shape.lanes() - 1, RingKind::Wides) + size_of::<Control>();
-            end = end.next_multiple_of(4096);
+            end = end.next_multiple_of(PAGE as usize);
             for lane in 0..shape.lanes() {
                 for kind in [RingKind::Notes, RingKind::Wides] {
                     assert_eq!(shape.slots_offset(lane, kind), end);

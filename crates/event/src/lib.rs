@@ -16,6 +16,7 @@
 //! - [`ring`]: how many writers, any of which may die at any instruction, hand slots to one reader.
 //! - [`record`]: what the words of a slot mean.
 //! - [`rank`]: what a launcher of MPI programs tells each of them.
+//! - [`page`]: how large a page is, to both sides.
 //! - [`request`]: what a program may ask for by `include/numalens.h`.
 //!
 //! The crate has no unsafe code and no I/O: whoever maps the memory presents it as words.
@@ -24,6 +25,7 @@
 
 pub mod exact;
 pub mod layout;
+pub mod page;
 pub mod rank;
 pub mod record;
 pub mod request;

@@ -62,10 +62,10 @@ static COLD int join(void) {
         stay_silent();
         return 0;
     }
-    long page = sys6(SYS_MMAP, 0, 4096, PROT_RW, MAP_PRIVATE_ANONYMOUS, -1, 0);
+    long page = sys6(SYS_MMAP, 0, NUMALENS_PAGE, PROT_RW, MAP_PRIVATE_ANONYMOUS, -1, 0);
     if (page > 0 || page < -4096) {
-        if (sys3(SYS_MADVISE, page, 4096, MADV_WIPEONFORK_) == 0) numalens_process = (struct process_state *)page;
-        else sys3(SYS_MUNMAP, page, 4096, 0);
+        if (sys3(SYS_MADVISE, page, NUMALENS_PAGE, MADV_WIPEONFORK_) == 0) numalens_process = (struct process_state *)page;
+        else sys3(SYS_MUNMAP, page, NUMALENS_PAGE, 0);
     }
     know_main_stack();
     int counter = 0;
@@ -221,7 +221,7 @@ HIDDEN void numalens_may_end(const void *address, uint64_t time) {
  * else (a coroutine's or a signal's stack, a thread not started through pthread_create) to the end of the page. */
 static uint32_t copy_stack(uint64_t *to, uint64_t from) {
     const struct thread_state *self = &numalens_self;
-    uint64_t end = (from | 4095) + 1;
+    uint64_t end = (from | (NUMALENS_PAGE - 1)) + 1;
     if (from < self->stack_high && self->stack_high - from <= self->stack_window) end = self->stack_high;
     if (end - from > NUMALENS_PAYLOAD_BYTES) end = from + NUMALENS_PAYLOAD_BYTES;
     uint32_t words = (uint32_t)((end - from) / 8);

@@ -134,9 +134,9 @@ static int chosen(size_t n, uint64_t *mean) {
 /* The size of the mapping that glibc made for this block alone, and that it moves whole when the block grows; 0 for any
  * other. Such a block begins 16 bytes into its first page, after its size, a multiple of the page size, with flag 2. */
 static uint64_t own_mapping(const void *p) {
-    if (((uint64_t)p & 4095) != 16) return 0;
+    if ((uint64_t)p % NUMALENS_PAGE != 16) return 0;
     uint64_t size = ((const uint64_t *)p)[-1];
-    return (size & 4095) == 2 ? size - 2 : 0;
+    return size % NUMALENS_PAGE == 2 ? size - 2 : 0;
 }
 
 /* The collector is to know of a block that lives, by this key. Returns the time to tell of it with; 0: there is no
@@ -292,4 +292,4 @@ EXPORT int posix_memalign(void **place, size_t alignment, size_t n) {
 EXPORT void *aligned_alloc(size_t alignment, size_t n) { ALIGNED(NEXT(aligned_alloc)(alignment, n), result, n); }
 EXPORT void *memalign(size_t alignment, size_t n) { ALIGNED(NEXT(memalign)(alignment, n), result, n); }
 EXPORT void *valloc(size_t n) { ALIGNED(NEXT(valloc)(n), result, n); }
-EXPORT void *pvalloc(size_t n) { ALIGNED(NEXT(pvalloc)(n), result, (n + 4095) & ~(size_t)4095); }
+EXPORT void *pvalloc(size_t n) { ALIGNED(NEXT(pvalloc)(n), result, (n + NUMALENS_PAGE - 1) & -(size_t)NUMALENS_PAGE); }

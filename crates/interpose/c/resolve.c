@@ -227,7 +227,7 @@ HIDDEN void numalens_find_references(struct numalens_definition *all, int count)
 /* No loader binds anybody to a local symbol, and one byte makes it one: whoever looks it up meanwhile finds it as it
  * was or not at all. */
 HIDDEN COLD void numalens_withdraw(const char *const *names, int count) {
-    enum { SYS_MPROTECT = 10, PROT_R = 1, PROT_RW = 3, PAGE = 4096 };
+    enum { SYS_MPROTECT = 10, PROT_R = 1, PROT_RW = 3 };
     struct tables t = tables_of(_DYNAMIC, (ElfW(Addr))&__ehdr_start);
     const ElfW(Phdr) *segment = (const ElfW(Phdr) *)((const char *)&__ehdr_start + __ehdr_start.e_phoff);
     ElfW(Addr) end = 0;
@@ -242,7 +242,7 @@ HIDDEN COLD void numalens_withdraw(const char *const *names, int count) {
         if (at > to) to = at;
     }
     if (!to || from >= end) return;
-    from &= -(ElfW(Addr))PAGE;
+    from &= -(ElfW(Addr))NUMALENS_PAGE;
     size_t bytes = to + sizeof(ElfW(Sym)) - from;
     if (sys3(SYS_MPROTECT, from, bytes, PROT_RW)) return;
     for (int i = 0; i < count; i++) {

@@ -11,7 +11,7 @@ static inline struct ring numalens_ring(struct numalens_header *channel, uint32_
     uint32_t lanes = 1u << channel->lanes_log2, lane = tid & (lanes - 1);
     size_t notes = (size_t)NUMALENS_NOTE_WORDS * 8 << channel->note_slots_log2;
     size_t wides = (size_t)NUMALENS_WIDE_WORDS * 8 << channel->wide_slots_log2;
-    size_t data = (NUMALENS_HEADER_BYTES + (size_t)lanes * 2 * sizeof(struct numalens_control) + 4095) & ~(size_t)4095;
+    size_t data = (NUMALENS_HEADER_BYTES + (size_t)lanes * 2 * sizeof(struct numalens_control) + NUMALENS_PAGE - 1) & -(size_t)NUMALENS_PAGE;
     char *base = (char *)channel;
     return (struct ring){
         .control = (struct numalens_control *)(base + NUMALENS_HEADER_BYTES) + lane * 2 + wide,

@@ -5,6 +5,7 @@ use std::mem::offset_of;
 use std::process::Command;
 
 use numalens_event::layout::*;
+use numalens_event::page::PAGE;
 use numalens_event::record::{Call, FLAG_ASK, Kind};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
 use numalens_event::ring::ATTEMPTS;
@@ -17,6 +18,7 @@ fn agreements() -> Vec<(String, u64)> {
     let mut all: Vec<(String, u64)> = [
         ("NUMALENS_MAGIC", MAGIC),
         ("NUMALENS_VERSION", u64::from(VERSION)),
+        ("NUMALENS_PAGE", PAGE),
         ("NUMALENS_HEADER_BYTES", HEADER_BYTES as u64),
         ("NUMALENS_ACKNOWLEDGEMENTS", ACKNOWLEDGEMENTS as u64),
         ("NUMALENS_NOTE_WORDS", NOTE_WORDS as u64),

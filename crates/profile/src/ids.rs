@@ -1,6 +1,7 @@
 //! Typed ids: a thread cannot be mistaken for a site. All are dense indexes, unique within one profile.
 
 use std::fmt;
+use std::ops::Range;
 
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident($int:ty);)*) => {$(
@@ -42,13 +43,26 @@ ids! {
 pub const PAGE_SHIFT: u32 = 12;
 
 impl Page {
+    /// The unit.
+    pub const BYTES: u64 = 1 << PAGE_SHIFT;
+
     /// The page that holds `address`.
     pub fn of(address: u64) -> Self {
         Page(address >> PAGE_SHIFT)
     }
 
+    /// The first page that begins at `end` or behind it: where pages end that hold a range up to there.
+    pub fn behind(end: u64) -> Self {
+        Page::of(end.saturating_add(Self::BYTES - 1))
+    }
+
     /// The page's first address.
     pub fn address(self) -> u64 {
         self.0 << PAGE_SHIFT
+    }
+
+    /// The page's addresses.
+    pub fn addresses(self) -> Range<u64> {
+        self.address()..self.address() + Self::BYTES
     }
 }

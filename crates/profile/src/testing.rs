@@ -374,7 +374,7 @@ impl Synthetic {
                 bin_from: Bin(0),
                 bin_to: None,
                 home: page.home,
-                page_size: 4096,
+                page_size: Page::BYTES,
                 placed: page.placed,
                 fault: if page.home.is_none() {
                     Fault::ZeroPage

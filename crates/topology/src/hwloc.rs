@@ -27,6 +27,7 @@
 //! whose kind says latency). hwloc 3 differs in this: page sizes are an info of the whole file, memory tiers elements
 //! of their own (`<memtier>`, the fastest first). Files of hwloc 1 put nodes into the tree differently and are refused.
 
+use crate::PAGE_BYTES;
 pub use crate::hwloc_write::write;
 use crate::spec::MAX_NODES;
 use crate::sysfs::read_bounded;
@@ -169,7 +170,7 @@ impl Found {
         for page_type in element.children().filter(|child| child.has_tag_name("page_type")) {
             huge_page_sizes.extend(number(page_type, "size")?);
         }
-        huge_page_sizes.retain(|&size| size > 4096);
+        huge_page_sizes.retain(|&size| size > PAGE_BYTES);
         huge_page_sizes.sort_unstable();
         huge_page_sizes.dedup();
         let parent = element.parent_element().filter(|parent| {

@@ -1,6 +1,7 @@
 //! A machine as XML that hwloc 2 reads (`lstopo -i FILE`), and [`Machine::parse`] as well: nodes, CPUs, memory, tiers,
 //! distances. Caches and devices are not known here.
 
+use crate::PAGE_BYTES;
 use crate::{CpuSet, Machine, Node};
 use std::fmt::Write;
 
@@ -65,8 +66,8 @@ impl Objects {
             "<object type=\"NUMANode\" os_index=\"{}\" {sets} gp_index=\"{id}\" local_memory=\"{}\">",
             node.id, node.memory_bytes
         );
-        for size in std::iter::once(&4096).chain(&node.huge_page_sizes) {
-            let count = if *size == 4096 { node.memory_bytes / 4096 } else { 0 };
+        for size in std::iter::once(&PAGE_BYTES).chain(&node.huge_page_sizes) {
+            let count = if *size == PAGE_BYTES { node.memory_bytes / PAGE_BYTES } else { 0 };
             let _ = write!(self.text, "<page_type size=\"{size}\" count=\"{count}\"/>");
         }
         let _ = writeln!(self.text, "<info name=\"MemoryTier\" value=\"{}\"/></object>", node.tier);

@@ -29,6 +29,9 @@ pub use placement::ThreadPlacement;
 pub use policy::{PagePolicy, mix};
 pub use preset::Preset;
 
+/// Bytes of the smallest page of memory.
+pub const PAGE_BYTES: u64 = 4096;
+
 /// A NUMA node by the kernel's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct NodeId(pub u16);

@@ -1,5 +1,6 @@
 //! Machines by description: what `--machine` takes.
 
+use crate::PAGE_BYTES;
 use crate::{CpuSet, LOCAL_DISTANCE, Machine, Node, NodeId, Preset, REMOTE_DISTANCE, TopologyError, hwloc};
 use std::path::Path;
 
@@ -93,7 +94,7 @@ fn from_shares(name: String, shares: &[usize], host: &Machine) -> Machine {
             id: NodeId(index as u16),
             cpus: CpuSet::from_iter(own),
             // Whole pages, and never none: a virtual machine's nodes all have memory.
-            memory_bytes: (memory / shares.len() as u64).max(4096) & !4095,
+            memory_bytes: (memory / shares.len() as u64).max(PAGE_BYTES) & !(PAGE_BYTES - 1),
             distances: distances(index, shares.len()),
             tier: 0,
             huge_page_sizes: huge_page_sizes.cloned().unwrap_or_default(),

@@ -19,6 +19,7 @@ use crate::state::page_id::PageId;
 use crate::state::runtime::Runtime;
 use crate::state::thread::Thread;
 use crate::state::thread_context::{PAGES, ThreadContext};
+use crate::sys::PAGE;
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
@@ -30,7 +31,6 @@ use numalens_translator::count::Run;
 
 /// Counts are logged before a half of a counter is full.
 const MANY: u32 = 1 << 31;
-const PAGE: u64 = 4096;
 /// Reads and writes, packed.
 fn pack(kind: Kind, count: u64) -> u64 {
     let reads = if kind == Kind::Write { 0 } else { count };

@@ -13,6 +13,7 @@ use crate::placement as places;
 use crate::state::maps;
 use crate::state::runtime::{Runtime, runtime};
 use crate::state::thread::Thread;
+use crate::sys::PAGE_BITS;
 use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -20,8 +21,6 @@ use core::fmt::{self, Write};
 use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::Extent;
-
-const PAGE_BITS: u32 = 12;
 
 /// Pages by the number of their node.
 type Counts = BTreeMap<u32, u64>;

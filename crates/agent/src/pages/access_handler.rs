@@ -1,7 +1,6 @@
 //! Threads that count out of line: they query pages here, and log accesses that the collector wants.
 
 use super::before_string_write::before_string_write;
-use super::table::PAGE_BITS;
 use super::touch::touch;
 use crate::counting;
 use crate::state::own;
@@ -9,7 +8,7 @@ use crate::state::page_id::PageId;
 use crate::state::runtime::runtime;
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
-use crate::sys;
+use crate::sys::{self, PAGE_BITS};
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, log};
 use numalens_translator::PageEntry;

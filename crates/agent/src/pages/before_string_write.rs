@@ -6,11 +6,11 @@
 
 use super::access_handler::AccessHandler;
 use super::query;
-use super::table::{PAGE_BITS, Shadow};
+use super::table::Shadow;
 use super::touch::touch;
 use crate::state::runtime::runtime;
 use crate::state::session_file::ProcessMemory;
-use crate::sys::raw;
+use crate::sys::{PAGE_BITS, raw};
 use alloc::vec::Vec;
 use core::ops::Range;
 use numalens_translator::PageEntry;

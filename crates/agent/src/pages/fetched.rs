@@ -4,11 +4,12 @@
 use super::first_touch::place;
 use super::home::may_be_huge;
 use super::query;
-use super::table::{CHUNK, END, PAGE_BITS, Shadow};
+use super::table::{CHUNK, END, Shadow};
 use crate::machine;
 use crate::state::runtime::runtime;
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
+use crate::sys::PAGE_BITS;
 use numalens_isa::Kind;
 use numalens_translator::SiteId;
 use numalens_translator::count::Run;

@@ -17,12 +17,12 @@
 use super::gone::look_again;
 use super::home::class_of;
 use super::record::{continuing, entry_class, open};
-use super::table::{CHUNK, Chunk, Chunks, PAGE_BITS, Shadow};
+use super::table::{CHUNK, Chunk, Chunks, Shadow};
 use crate::state::maps::Mapping;
 use crate::state::page_id::PageId;
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
-use crate::sys;
+use crate::sys::{self, PAGE_BITS};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};

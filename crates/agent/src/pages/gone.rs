@@ -2,12 +2,12 @@
 
 use super::huge_pages::{leaders, led_elsewhere, left_by};
 use super::record::{continuing, entry_class, open};
-use super::table::{CHUNK, Chunk, END, PAGE_BITS, Shadow};
+use super::table::{CHUNK, Chunk, END, Shadow};
 use crate::placement::FORGOTTEN;
 use crate::state::page_id::PageId;
 use crate::state::runtime::runtime;
 use crate::state::session_file::ProcessMemory;
-use crate::sys;
+use crate::sys::{self, PAGE_BITS};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};

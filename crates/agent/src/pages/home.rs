@@ -1,13 +1,13 @@
 //! Homes and classes of pages.
 
-use super::table::{CHUNK, PAGE_BITS};
+use super::table::CHUNK;
 use crate::call;
 use crate::machine;
 use crate::state::maps::{Backing, Huge, Mapping};
 use crate::state::runtime::{is_virtual, runtime};
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
-use crate::sys;
+use crate::sys::{self, PAGE_BITS};
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use linux_raw_sys::prctl::PR_GET_THP_DISABLE;
 use numalens_event::exact::{self, ProcessHeader, huge_pages};

@@ -9,11 +9,11 @@
 
 use super::query;
 use super::record::{continuing, open};
-use super::table::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow};
+use super::table::{CHUNK, Chunk, Chunks, END, Shadow};
 use crate::state::page_id::PageId;
 use crate::state::runtime::is_virtual;
 use crate::state::session_file::ProcessMemory;
-use crate::sys;
+use crate::sys::{self, PAGE_BITS};
 use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};

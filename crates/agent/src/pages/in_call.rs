@@ -20,7 +20,7 @@ use super::gone::look_again;
 use super::home::{class_of, class_with, expected, may_be_huge};
 use super::reconcile::reconcile;
 use super::record::{new_record, open};
-use super::table::{CHUNK, END, PAGE_BITS, Shadow};
+use super::table::{CHUNK, END, Shadow};
 use super::touch::touch;
 use super::{common, query, stack};
 use crate::counting::lines;
@@ -34,7 +34,7 @@ use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
 use crate::state::thread_context::ThreadContext;
 use crate::sys::lock::Lock;
-use crate::sys::{self, raw};
+use crate::sys::{self, PAGE_BITS, raw};
 use crate::syscalls::written::{Amount, Written};
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -349,7 +349,7 @@ fn place_in_call(
         chunk.marked = chunk.marked.saturating_sub(1);
     }
     let huge = if is_huge { fault::MAY_BE_HUGE | fault::IS_HUGE } else { 0 };
-    let offset = if page == seen.first >> PAGE_BITS { seen.first as u32 & 0xfff } else { 0 };
+    let offset = if page == seen.first >> PAGE_BITS { (seen.first % sys::PAGE) as u32 } else { 0 };
     let waits =
         kind == fault::FILE && terrain.backing == Backing::PrivateFile && terrain.protection & raw::PROT_WRITE != 0;
     record.page.store(page, Relaxed);

@@ -1,10 +1,10 @@
 //! What the kernel says of pages, without touching them.
 
 use super::huge_pages::addresses;
-use super::table::{CHUNK, PAGE_BITS};
+use super::table::CHUNK;
 use crate::call;
 use crate::state::runtime::runtime;
-use crate::sys::{self, raw};
+use crate::sys::{self, PAGE_BITS, raw};
 use alloc::vec;
 use alloc::vec::Vec;
 use core::ffi::CStr;

@@ -5,7 +5,7 @@ use crate::call;
 use crate::state::failure::give_up;
 use crate::state::page_id::PageId;
 use crate::sys::lock::Lock;
-use crate::sys::{self, raw};
+use crate::sys::{self, PAGE_BITS, raw};
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -13,7 +13,6 @@ use hashbrown::HashMap;
 use numalens_translator::{Config, PageEntry};
 use rustc_hash::FxBuildHasher;
 
-pub(super) const PAGE_BITS: u32 = 12;
 /// Page numbers of the address space.
 pub(super) const END: u64 = sys::USER_END >> PAGE_BITS;
 /// Pages whose entries share a page of the table, and that a huge page holds.

@@ -1,6 +1,7 @@
 //! The pages of a range that have entries in the shadow table, however vast it is.
 
-use super::table::{CHUNK, Chunk, Chunks, END, PAGE_BITS, Shadow};
+use super::table::{CHUNK, Chunk, Chunks, END, Shadow};
+use crate::sys::PAGE_BITS;
 use core::ops::Range;
 use numalens_translator::PageEntry;
 

@@ -8,7 +8,7 @@
 use crate::dataset::Dataset;
 use crate::facts::objects::pages_of;
 use crate::model::report::Location;
-use numalens_profile::ids::{ObjectId, SiteId};
+use numalens_profile::ids::{ObjectId, Page, SiteId};
 use numalens_profile::tables::Object;
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
@@ -20,7 +20,7 @@ use std::sync::OnceLock;
 const MOST: f64 = 0.5;
 /// Of the page's accesses so much must be of instructions of which some were looked at.
 const KNOWN: f64 = 0.25;
-const PAGE: u64 = 4096;
+const PAGE: u64 = Page::BYTES;
 
 /// Accesses of global variables, by instruction.
 pub struct Neighbours<'a> {

@@ -223,8 +223,11 @@ const LEAST_REMOTE_CODE: f64 = 20.0;
 fn crowded_pages(usages: &Usages) -> Option<Candidate> {
     let dataset = usages.dataset;
     let mut pages: BTreeMap<(ProcessId, Page), Vec<ObjectId>> = BTreeMap::new();
-    for object in
-        dataset.memory.objects.values().filter(|object| object.count == 1 && object.size > 0 && object.size < 4096)
+    for object in dataset
+        .memory
+        .objects
+        .values()
+        .filter(|object| object.count == 1 && object.size > 0 && object.size < Page::BYTES)
     {
         let (first, last) = pages_of(object).into_inner();
         if first == last {

@@ -19,13 +19,13 @@
 use crate::facts::objects::ObjectFacts;
 use crate::model::object_group::Group;
 use crate::model::sharing::{self, Use};
-use numalens_profile::ids::{ObjectId, ProcessId};
+use numalens_profile::ids::{ObjectId, Page, ProcessId};
 use numalens_profile::tables::Object;
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
 
 /// Bytes below which blocks share pages, so that pages say nothing of them.
-const LEAST: u64 = 2 * 4096;
+const LEAST: u64 = 2 * Page::BYTES;
 /// Blocks of a place that must be known.
 const ENOUGH: usize = 8;
 /// Blocks that begin between one and the beginning of another one that reaches into it are few.

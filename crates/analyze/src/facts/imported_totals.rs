@@ -5,7 +5,7 @@
 use crate::facts::placed::FirstTouches;
 use crate::model::counts::Counts;
 use crate::model::tally::{Rows, Tally};
-use numalens_profile::ids::{ObjectId, ProcessId, SiteId, ThreadId};
+use numalens_profile::ids::{ObjectId, Page, ProcessId, SiteId, ThreadId};
 use numalens_profile::tables::{ClassSum, NodeAccess};
 use numalens_profile::words::Class;
 use numalens_profile::{Error, Profile};
@@ -81,7 +81,7 @@ impl ImportedTotals {
     pub fn touches(&self, thread: ThreadId) -> FirstTouches {
         let touched: u64 = self.nodes.iter().filter(|cell| cell.thread == thread).map(|cell| cell.touched).sum();
         let unpinned = self.threads.get(&thread).map_or(0, |sum| sum.unpinned_first_touch).min(touched);
-        FirstTouches { pinned: touched - unpinned, unpinned, unseen: 0, bytes: touched.saturating_mul(4096) }
+        FirstTouches { pinned: touched - unpinned, unpinned, unseen: 0, bytes: touched.saturating_mul(Page::BYTES) }
     }
 }
 

@@ -5,7 +5,7 @@
 //! began it, or when it has the same first toucher and another home. A page that came to another object with the block
 //! that it is a part of was placed before, too.
 
-use numalens_profile::ids::{Bin, ObjectId, ProcessId, SiteId, StackId, ThreadId};
+use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
 use numalens_profile::tables::PlacedPages;
 use numalens_profile::words::{Fault, Placed, SystemCall};
 use rustc_hash::FxHashMap;
@@ -54,12 +54,12 @@ impl std::ops::AddAssign for FirstTouches {
 
 /// Pages of a row as its pages are mapped: a huge page is one.
 pub fn pages(row: &PlacedPages) -> u64 {
-    bytes(row).div_ceil(row.page_size.max(4096))
+    bytes(row).div_ceil(row.page_size.max(Page::BYTES))
 }
 
 /// Bytes of a row.
 pub fn bytes(row: &PlacedPages) -> u64 {
-    row.count.saturating_mul(4096)
+    row.count.saturating_mul(Page::BYTES)
 }
 
 /// What tells one placement from another.
@@ -112,7 +112,7 @@ pub mod tests {
             bin_from: Bin(bins.0),
             bin_to: bins.1.map(Bin),
             home: Some(NodeId(0)),
-            page_size: 4096,
+            page_size: Page::BYTES,
             placed,
             fault,
             call: None,

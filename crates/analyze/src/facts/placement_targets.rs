@@ -65,7 +65,7 @@ impl PlacementTarget {
 
     /// Small pages placed.
     pub fn pages(&self) -> u64 {
-        self.bytes.div_ceil(4096)
+        self.bytes.div_ceil(Page::BYTES)
     }
 }
 

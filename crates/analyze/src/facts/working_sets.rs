@@ -13,7 +13,7 @@ use crate::facts::placement_targets::{PlacementTargets, TargetId};
 use crate::facts::usage::Usage;
 use crate::facts::waiting::Waiting;
 use crate::model::tally::Tally;
-use numalens_profile::ids::ThreadId;
+use numalens_profile::ids::{Page, ThreadId};
 use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 
@@ -21,7 +21,7 @@ use rustc_hash::FxHashMap;
 const KEPT: f64 = (256 << 10) as f64;
 /// Part of a target's accesses that go to pages which stay in caches, from which all of it does.
 const MOSTLY: f64 = 0.9;
-const PAGE: f64 = 4096.0;
+const PAGE: f64 = Page::BYTES as f64;
 
 /// Memory that a thread accesses alike.
 struct Part {

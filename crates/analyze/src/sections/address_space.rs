@@ -66,7 +66,7 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
         vec![
             Value::maybe(dataset.program.pid(run.process), |pid| Value::Id(u64::from(pid))),
             Value::Address(Page(run.pages.start).address()),
-            Value::Bytes((run.pages.end - run.pages.start).saturating_mul(4096)),
+            Value::Bytes((run.pages.end - run.pages.start).saturating_mul(Page::BYTES)),
             Value::Count(all),
             Value::maybe(run.place.home, Value::Node),
             Value::maybe(most.and_then(|(node, _)| *node), Value::Node),

@@ -10,7 +10,7 @@ use crate::facts::imported_totals::ImportedTotals;
 use crate::model::metrics;
 use crate::model::report::{Report, Shape};
 use crate::sections::access_matrix::fill;
-use numalens_profile::ids::{Bin, Page, ProcessId};
+use numalens_profile::ids::{Bin, PAGE_SHIFT, Page, ProcessId};
 use numalens_profile::tables::{Allocation, PlacedPages};
 use numalens_profile::words::Call;
 use numalens_topology::NodeId;
@@ -184,7 +184,7 @@ fn homes(dataset: &Dataset, allocation: &Allocation, placements: &Placements<'_>
     let died = allocation.object.and_then(|id| dataset.memory.objects.get(&id)?.death_ns).map(bin_of);
     // The piece of a run that is in force during the object's life. Where runs follow each other the earliest wins.
     let mut pieces: Vec<(u64, u64, Bin, Option<NodeId>)> = Vec::new();
-    for of_page in placements.pages(start >> 12..end.div_ceil(4096), born) {
+    for of_page in placements.pages(start >> PAGE_SHIFT..end.div_ceil(Page::BYTES), born) {
         let mut at = of_page.start;
         while at < of_page.end {
             let Placed { row, next_longer, .. } = &placements.rows[at];
@@ -200,7 +200,7 @@ fn homes(dataset: &Dataset, allocation: &Allocation, placements: &Placements<'_>
                 at += 1;
                 continue;
             }
-            let behind = row.page.address().saturating_add(row.count.saturating_mul(4096));
+            let behind = row.page.address().saturating_add(row.count.saturating_mul(Page::BYTES));
             let (from, to) = (row.page.address().max(start), behind.min(end));
             if from < to {
                 pieces.push((from, to, row.bin_from, row.home));

@@ -36,10 +36,10 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
     let mut huge_pages = false;
     for users in dataset.facts.by_page.sums.pages() {
         let (page, process) = users[0].0.page();
-        let Some(row) = homes.of(process, page).filter(|row| row.page_size > 4096) else { continue };
+        let Some(row) = homes.of(process, page).filter(|row| row.page_size > Page::BYTES) else { continue };
         huge_pages = true;
         let (main, all) = exclusivity::of_page(dataset, users);
-        let size = row.page_size / 4096;
+        let size = row.page_size / Page::BYTES;
         let huge = found.entry((process, Page(page.0 / size * size))).or_default();
         huge.row = Some(row);
         (huge.main, huge.all) = (huge.main + main, huge.all + all);

@@ -14,6 +14,7 @@ use crate::model::report::{Column, Report, Shape, Table, Value};
 use crate::model::tally::Tally;
 use crate::sections::access_matrix;
 use crate::sections::pages::Homes;
+use numalens_profile::ids::Page;
 use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 
@@ -65,7 +66,7 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
     let bytes: u64 = tiers.values().map(|tier| tier.bytes).sum();
     let rows = tiers.iter().map(|(number, tier)| {
         // Pages that nobody used after they were placed.
-        let unused = (tier.bytes / 4096).saturating_sub(tier.used);
+        let unused = (tier.bytes / Page::BYTES).saturating_sub(tier.used);
         vec![
             Value::Count(u64::from(*number)),
             Value::List(tier.nodes.iter().map(|node| Value::Node(*node)).collect()),

@@ -7,6 +7,7 @@ use crate::hardware;
 use crate::perf::{EventKind, EventPlan, Payload, PerfEvents, Scope};
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
+use numalens_event::page::{self, PAGE};
 use perf_event_open_sys as perf;
 use std::num::NonZeroUsize;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -83,7 +84,7 @@ fn faults(settings: &Settings) -> Check {
         Ok(events) => events,
         Err((errno, advice)) => return check.advised(errno, advice),
     };
-    let Some(length) = NonZeroUsize::new(4096) else { return check };
+    let Some(length) = NonZeroUsize::new(PAGE as usize) else { return check };
     let (protection, flags) = (ProtFlags::PROT_READ | ProtFlags::PROT_WRITE, MapFlags::MAP_PRIVATE);
     // SAFETY: a fresh mapping at an address of the kernel's choice.
     let page = match unsafe { mmap_anonymous(None, length, protection, flags) } {
@@ -98,7 +99,7 @@ fn faults(settings: &Settings) -> Check {
     // SAFETY: exactly the mapping made above, used no more.
     let _ = unsafe { munmap(page, length.get()) };
     let seen = samples(&mut events, EventKind::Fault, |sample| {
-        sample.address & !0xfff == address && sample.registers.is_some()
+        page::begin(sample.address) == address && sample.registers.is_some()
     });
     if seen { check } else { check.fails("the event was opened, but a page touched here was not reported") }
 }

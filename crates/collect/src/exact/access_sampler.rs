@@ -22,6 +22,7 @@ use super::directory::Directory;
 use super::file::SessionFile;
 use super::process::Process;
 use numalens_event::exact::{self, Extent, LastPageRecord, PageRecord};
+use numalens_event::page::{self, PAGE};
 use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
 use std::io;
@@ -192,8 +193,8 @@ impl AccessSampler {
         last_pages: &[(Extent, u64)],
     ) -> io::Result<bool> {
         let offset = exact::process::PAGES + u64::from(number) * size_of::<PageRecord>() as u64;
-        let map = file.extent(extent, offset & !4095, 4096)?;
-        let record = &map.words::<PageRecord>((offset & 4095) as usize, 1)[0];
+        let map = file.extent(extent, page::begin(offset), PAGE as usize)?;
+        let record = &map.words::<PageRecord>((offset % PAGE) as usize, 1)[0];
         // One that is open is looked at anyway, for other reasons.
         if record.open.load(Relaxed) != 0 || record.end_ns.load(Relaxed) != 0 {
             return Ok(false);
@@ -205,8 +206,8 @@ impl AccessSampler {
         for of_thread in last_pages.chunk_by(|one, next| one.0 == next.0) {
             let offsets = || of_thread.iter().map(|&(_, offset)| offset);
             let (Some(first), Some(last)) = (offsets().min(), offsets().max()) else { continue };
-            let base = first & !4095;
-            let map = file.extent(of_thread[0].0, base, ((last & !4095) + 4096 - base) as usize)?;
+            let base = page::begin(first);
+            let map = file.extent(of_thread[0].0, base, (page::begin(last) + PAGE - base) as usize)?;
             records.push((map, offsets().map(|offset| (offset - base) as usize).collect::<Vec<_>>()));
         }
         record.waited.store(exact::HOLD, Relaxed);
@@ -215,8 +216,9 @@ impl AccessSampler {
             for &at in offsets {
                 // Unless the thread has left the page meanwhile.
                 const SIZE: usize = size_of::<LastPageRecord>();
-                let records = map.words::<LastPageRecord>(at & !4095, 4096 / SIZE);
-                LastPageRecord::look_again(records, at % 4096 / SIZE, page.address());
+                const BYTES: usize = PAGE as usize;
+                let records = map.words::<LastPageRecord>(at - at % BYTES, BYTES / SIZE);
+                LastPageRecord::look_again(records, at % BYTES / SIZE, page.address());
             }
         }
         self.query_direct(file, extent, &[page]);

@@ -3,6 +3,7 @@
 use super::file::SessionFile;
 use numalens_event::exact::thread::{DIRECT, DIRECT_COUNTERS, DIRECT_COUNTERS_BYTES, DIRECT_WORDS, DIRECT_WORDS_BYTES};
 use numalens_event::exact::{self, DirectHeader, Extent, direct};
+use numalens_event::page::{self, PAGE};
 use numalens_profile::ids::Page;
 use std::io;
 use std::ops::Range;
@@ -39,8 +40,8 @@ impl Place {
         if pages.peek().is_none() {
             return Ok(());
         }
-        let at = |page: u64| self.counters + (page - self.base) / 4096 * 4;
-        let first = at(self.begun.start) & !4095;
+        let at = |page: u64| self.counters + (page - self.base) / PAGE * 4;
+        let first = page::begin(at(self.begun.start));
         let map = file.extent(self.thread, first, (at(self.begun.end) - first) as usize)?;
         for page in pages {
             direct::ask(&map.words::<AtomicU32>((at(page) - first) as usize, 1)[0]);

@@ -22,6 +22,7 @@ use super::heap::HeapEventQueue;
 use super::process::{LoggedEvents, PageLedger, Process};
 use crate::session::Session;
 use numalens_event::exact::{self, Extent, PageRecord};
+use numalens_event::page;
 use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
 use std::io;
@@ -87,7 +88,7 @@ impl Records {
         const SIZE: usize = size_of::<PageRecord>();
         let first = pages.first();
         let given = given.min(exact::MOST_PAGES).saturating_sub(first);
-        let offset = (u64::from(first) * SIZE as u64) & !4095;
+        let offset = page::begin(u64::from(first) * SIZE as u64);
         let skipped = (u64::from(first) * SIZE as u64 - offset) as usize;
         // One at least is mapped, though there may be none yet.
         let bytes = skipped + given.max(1) as usize * SIZE;

@@ -5,6 +5,7 @@ use super::known_pages::KnownPages;
 use super::totals::Totals;
 use crate::session::{CodePlace, Session};
 use numalens_event::exact::{self, Extent, ProcessHeader, SegmentRecord, segment};
+use numalens_event::page;
 use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
 use std::collections::hash_map::Entry;
@@ -86,7 +87,7 @@ impl Fetches {
             return Ok(());
         }
         let size = size_of::<SegmentRecord>();
-        let offset = (u64::from(first) * size as u64) & !4095;
+        let offset = page::begin(u64::from(first) * size as u64);
         let skipped = (u64::from(first) * size as u64 - offset) as usize;
         let map = file.extent(extent, exact::process::SEGMENTS + offset, skipped + (given - first) as usize * size)?;
         for record in map.words::<SegmentRecord>(skipped, (given - first) as usize) {

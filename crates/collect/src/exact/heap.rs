@@ -8,6 +8,7 @@ use crate::heap_channel::{Bell, HeapChannel, HeapOptions};
 use crate::session::{HeapNote, HeapNotes};
 use numalens_event::exact::SessionHeader;
 use numalens_event::layout::Shape;
+use numalens_event::page::PAGE;
 use numalens_profile::Meta;
 use rustc_hash::FxHashMap;
 use std::collections::VecDeque;
@@ -19,7 +20,7 @@ use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// Blocks of at least so many bytes are recorded each: those that a page can lie in whole.
-const LARGE: u64 = 4096;
+const LARGE: u64 = PAGE;
 /// So many of them at once, and so many more every second.
 const LARGE_BURST: u32 = 1 << 16;
 const LARGE_PER_SECOND: u32 = 20_000;

@@ -1,5 +1,6 @@
 //! The agent's image, laid out as it will stand in memory.
 
+use numalens_event::page::PAGE;
 use std::ops::Range;
 
 /// The agent as the build script made it: a static position-independent ELF file.
@@ -42,7 +43,7 @@ fn lay_out(file: &[u8]) -> Result<Image, String> {
         let (in_file, in_memory) = (word(file, at + 32)? as usize, word(file, at + 40)? as usize);
         match half(at)? {
             PT_LOAD => {
-                let end = (address + in_memory).next_multiple_of(4096);
+                let end = (address + in_memory).next_multiple_of(PAGE as usize);
                 if bytes.len() < end {
                     bytes.resize(end, 0);
                 }

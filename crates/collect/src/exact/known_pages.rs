@@ -49,7 +49,7 @@ impl Around {
 }
 
 /// What an allocator makes of a page at most as it fills it: word by word.
-pub const FILLED: u16 = 4096 / 8;
+pub const FILLED: u16 = (Page::BYTES / 8) as u16;
 
 impl KnownPage {
     /// One of which nothing else is known yet.

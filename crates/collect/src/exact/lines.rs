@@ -10,6 +10,7 @@ use super::file::SessionFile;
 use super::release_memory::discard_lines;
 use crate::session::Session;
 use numalens_event::exact::{self, Extent, LINES_OF_PAGE, LineCounts};
+use numalens_event::page::PAGE;
 use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_profile::tables::{CacheLine, LineCommunication};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,7 @@ use std::ops::Range;
 const PAGE_BYTES: u64 = LINES_OF_PAGE * size_of::<LineCounts>() as u64;
 /// Pages that are looked at together.
 const CHUNK: u32 = 1024;
-const _: () = assert!((CHUNK as u64 * PAGE_BYTES).is_multiple_of(4096));
+const _: () = assert!((CHUNK as u64 * PAGE_BYTES).is_multiple_of(PAGE));
 /// Rows up to which every line that several threads accessed has its own.
 const MANY_ROWS: u64 = 1 << 20;
 /// Rows up to which those have that threads often took from each other: so many times.

@@ -6,16 +6,17 @@
 
 use super::file::SessionFile;
 use numalens_event::exact::{self, Extent, LastAccess, LineCounts, PageCounts, PageRecord, end};
+use numalens_event::page::PAGE;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Pages whose smallest counters share a page of memory.
-pub const GROUP: u32 = 4096 / UPDATES as u32;
+pub const GROUP: u32 = PAGE as u32 / UPDATES as u32;
 /// Bytes of a counter of updates.
 const UPDATES: usize = size_of::<u64>();
-const _: () = assert!((GROUP as usize * size_of::<PageCounts>()).is_multiple_of(4096));
-const _: () = assert!((GROUP as usize * size_of::<PageRecord>()).is_multiple_of(4096));
-const _: () = assert!((GROUP as u64 * exact::LINES_OF_PAGE * size_of::<LineCounts>() as u64).is_multiple_of(4096));
+const _: () = assert!((GROUP as usize * size_of::<PageCounts>()).is_multiple_of(PAGE as usize));
+const _: () = assert!((GROUP as usize * size_of::<PageRecord>()).is_multiple_of(PAGE as usize));
+const _: () = assert!((GROUP as u64 * exact::LINES_OF_PAGE * size_of::<LineCounts>() as u64).is_multiple_of(PAGE));
 
 /// The page numbers of a process that have ended, by group.
 #[derive(Default)]
@@ -146,8 +147,8 @@ mod tests {
         file.header().extents.store(2, Relaxed);
         file.entry(threads[1]).unwrap().end.store(end::EXEC, Relaxed);
         for thread in threads {
-            let place = file.extent(thread, exact::thread::PLACE, 4096).unwrap();
-            let counts = file.extent(thread, exact::thread::SITES, 4096).unwrap();
+            let place = file.extent(thread, exact::thread::PLACE, PAGE as usize).unwrap();
+            let counts = file.extent(thread, exact::thread::SITES, PAGE as usize).unwrap();
             place.words::<AtomicU64>(0, 1)[0].store(1, Relaxed);
             counts.words::<AtomicU64>(0, 1)[0].store(1, Relaxed);
             discard_thread(&file, thread);

@@ -10,7 +10,7 @@ use numalens_topology::NodeId;
 use super::*;
 use child::Memory;
 
-const PAGE: u64 = 4096;
+const PAGE: u64 = Page::BYTES;
 const HUGE: u64 = 2 << 20;
 
 fn pages(start: u64, bytes: u64) -> Vec<Page> {

@@ -3,6 +3,7 @@
 //! The kernel writes at `data_head` and never overtakes `data_tail`, which is ours; both grow for ever and are
 //! taken modulo the size. A record that wraps around the end is put together in a scratch buffer.
 
+use numalens_event::page::PAGE;
 use perf_event_open_sys::bindings::perf_event_mmap_page;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -107,5 +108,5 @@ impl Drop for Ring {
 fn page_size() -> usize {
     // SAFETY: sysconf has no preconditions.
     let size = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-    usize::try_from(size).unwrap_or(4096)
+    usize::try_from(size).unwrap_or(PAGE as usize)
 }

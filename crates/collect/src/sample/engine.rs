@@ -10,6 +10,7 @@ use crate::limits::{self, Limit, Need};
 use crate::perf::{EventPlan, OpenError, PerfEvents, Scope, monotonic_ns};
 use crate::refused::refused;
 use crate::session::{Output, Session, SessionOptions};
+use numalens_event::page::PAGE;
 use numalens_profile::{Meta, RecordedUnit, Writer, start_threads};
 use numalens_topology::Machine;
 use std::io;
@@ -151,7 +152,7 @@ fn open_events(
 ) -> Result<(PerfEvents, Vec<EventPlan>), OpenError> {
     let always = [EventPlan::side(), EventPlan::faults()];
     let ring_bytes = (RINGS_BYTES / cpus.len().max(1)).clamp(1 << 19, RING_BYTES);
-    let ring_pages = (ring_bytes / 4096 + 1).next_power_of_two() / 2;
+    let ring_pages = (ring_bytes / PAGE as usize + 1).next_power_of_two() / 2;
     let frequency = options.frequency.max(1);
     if let Some(hardware) = hardware::detect(Path::new("/sys")) {
         let sampled = hardware.events.iter().map(|event| EventPlan::hardware(event, frequency));

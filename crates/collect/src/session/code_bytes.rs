@@ -13,8 +13,8 @@ use std::os::unix::fs::FileExt;
 use rustc_hash::FxHashMap;
 
 use crate::unwind::{AddressSpace, Module};
+use numalens_event::page::PAGE;
 
-const PAGE: u64 = 4096;
 /// Pages kept, 4 MiB. A program's hot code is smaller; when it is not, all go and the hot ones come back.
 const MOST_PAGES: usize = 1024;
 /// Code bytes and what is known about them.
@@ -190,24 +190,24 @@ mod tests {
         let protection = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         // SAFETY: a new mapping anywhere.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), 3 * 4096, protection, flags, -1, 0) } as u64;
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), 3 * PAGE as usize, protection, flags, -1, 0) } as u64;
         assert_ne!(start, u64::MAX);
         // SAFETY: the middle page of the mapping just made.
-        unsafe { std::ptr::write_bytes((start + 4096) as *mut u8, 0xc3, 4096) };
+        unsafe { std::ptr::write_bytes((start + PAGE) as *mut u8, 0xc3, PAGE as usize) };
         let mut cache = ModuleCache::new();
         let mut space = AddressSpace::new();
-        space.add_mapping(&mut cache, start, start + 3 * 4096, 0, Path::new("//anon"));
+        space.add_mapping(&mut cache, start, start + 3 * PAGE, 0, Path::new("//anon"));
         let mut code = CodeBytes::default();
-        let window = code.around(own_pid(), &space, start + 4096 + 8, 64, 8000).unwrap();
-        assert_eq!((window.start, window.bytes.len(), window.boundary), (start + 4096, 4096, None));
+        let window = code.around(own_pid(), &space, start + PAGE + 8, 64, 8000).unwrap();
+        assert_eq!((window.start, window.bytes.len(), window.boundary), (start + PAGE, PAGE as usize, None));
         assert!(window.bytes.iter().all(|&byte| byte == 0xc3));
         let mut homes = Vec::new();
-        let pages = [0, 1, 2].map(|at| numalens_profile::ids::Page::of(start + at * 4096));
+        let pages = [0, 1, 2].map(|at| numalens_profile::ids::Page::of(start + at * PAGE));
         crate::homes::query_homes(0, &pages, &mut homes).unwrap();
         assert!(homes[1].node().is_some());
         assert!(homes[0].node().is_none() && homes[2].node().is_none(), "neighbours were not touched: {homes:?}");
         // SAFETY: the mapping made above, used by nobody else.
-        unsafe { libc::munmap(start as *mut _, 3 * 4096) };
+        unsafe { libc::munmap(start as *mut _, 3 * PAGE as usize) };
     }
 
     #[test]

@@ -102,7 +102,7 @@ impl Session {
 
     /// Whether variables of a module may lie on a page.
     pub fn has_variables(&self, pid: i32, page: Page) -> bool {
-        let (start, end) = (page.address(), page.address() + 4096);
+        let (start, end) = (page.address(), page.addresses().end);
         self.processes.get(pid).is_some_and(|live| live.variables.has_data_in(start..end))
     }
 
@@ -152,7 +152,7 @@ impl Session {
     pub fn thread_pointer(&mut self, pid: i32, pointer: u64) -> Range<Page> {
         let Some(process) = self.processes.get_mut(pid) else { return Page(0)..Page(0) };
         let range = process.variables.thread_locals.pointer(pointer);
-        Page::of(range.start)..Page::of(range.end.saturating_add(4095))
+        Page::of(range.start)..Page::behind(range.end)
     }
 
     /// No program of this recording has the library that reports heap blocks; `why` is for people.

@@ -109,7 +109,7 @@ impl HeapHandler<'_> {
         else {
             return None;
         };
-        let end = address.saturating_add(size).checked_next_multiple_of(4096).unwrap_or(u64::MAX);
+        let end = address.saturating_add(size).checked_next_multiple_of(Page::BYTES).unwrap_or(u64::MAX);
         if let Some((protection, flags, _)) = map {
             // Blocks that were there have made room, as far as they were.
             self.blocks_unmapped(note, time_ns, address..end);
@@ -290,7 +290,7 @@ impl HeapHandler<'_> {
     /// Enters pages that were at `old` and behind at the same distance from the start of `new`, as far as that reaches.
     fn place_moved(&mut self, pid: i32, time_ns: u64, pages: &[Run], old: u64, new: &Range<u64>) {
         let bin = self.session.bin(time_ns);
-        let (from, to, end) = (Page::of(old).0, Page::of(new.start).0, Page::of(new.end.saturating_add(4095)).0);
+        let (from, to, end) = (Page::of(old).0, Page::of(new.start).0, Page::behind(new.end).0);
         let Some(live) = self.session.processes.get_mut(pid) else { return };
         for run in pages {
             let touch = self.session.pages.touches.intern(Touch {
@@ -324,7 +324,7 @@ impl HeapHandler<'_> {
         if address < end {
             live.policies.brought_in.remove(address..end);
         }
-        let gone = self.session.pages.gone(live, Page::of(address), Page::of(end.saturating_add(4095)), bin);
+        let gone = self.session.pages.gone(live, Page::of(address), Page::behind(end), bin);
         self.blocks_unmapped(note, time_ns, address..end);
         gone
     }

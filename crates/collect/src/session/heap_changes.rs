@@ -47,9 +47,9 @@ impl HeapHandler<'_> {
                 let (object, place) = self.allocated(notes, note, time_ns)?;
                 let end = match own_mapping {
                     0 => place.end,
-                    bytes => (place.start & !4095).saturating_add(*bytes),
+                    bytes => Page::of(place.start).address().saturating_add(*bytes),
                 };
-                let pages = Page::of(place.start)..Page::of(end.saturating_add(4095));
+                let pages = Page::of(place.start)..Page::behind(end);
                 let grown = *call == Call::Realloc;
                 // What is mapped is clear.
                 let filled = grown || *call == Call::Calloc && *own_mapping == 0;
@@ -80,7 +80,7 @@ impl HeapHandler<'_> {
                 live.reserved.moved(*old..old.saturating_add(*old_size), start..end);
                 // What an allocator makes smaller or larger in its place may be a block that nobody reports.
                 let has_stayed = old == new && live.blocks.outer(start.saturating_add(HEADER)).is_none();
-                has_stayed.then(|| Change::Released(Page::of(start)..Page::of(end.saturating_add(4095))))
+                has_stayed.then(|| Change::Released(Page::of(start)..Page::behind(end)))
             }
             What::Began => {
                 self.session.processes.heap_observed(note.pid);

@@ -8,6 +8,7 @@ use super::marks::name_of;
 use super::threads::ThreadBinding;
 use crate::heap_channel::{Call, HeapEvent};
 use numalens_event::request::Request;
+use numalens_profile::ids::Page;
 use numalens_topology::CpuSet;
 use std::ops::Range;
 
@@ -259,7 +260,7 @@ fn of_placement(event: &HeapEvent<'_>) -> Option<HeapNote> {
         }
         HeapEvent::Policy { time_ns, pid, tid, .. } => (time_ns, pid, tid, What::PolicyChanged),
         HeapEvent::Mbind { time_ns, pid, tid, address, size, mode, flags, begun_ns, nodes, ask } => {
-            let range = address & !0xfff..address.saturating_add(size).saturating_add(0xfff) & !0xfff;
+            let range = Page::of(address).address()..Page::behind(address.saturating_add(size)).address();
             let policy = if ask { Some(RangePolicy::Several) } else { RangePolicy::new(mode, nodes) };
             let moves = flags & (MPOL_MF_MOVE | MPOL_MF_MOVE_ALL) != 0;
             (time_ns, pid, tid, What::Bound { range, policy, moving_since: moves.then_some(begun_ns) })

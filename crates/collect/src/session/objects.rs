@@ -173,7 +173,7 @@ impl Objects {
             }
             return;
         };
-        let pages_end = |address: u64| address.saturating_add(4095) & !4095;
+        let pages_end = |address: u64| Page::behind(address).address();
         let whole = start == old.start && pages_end(block.end) <= pages_end(old.end);
         if !old.is_empty() {
             let end = if whole { block.end } else { pages_end(old.end) };

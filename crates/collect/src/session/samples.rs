@@ -222,8 +222,8 @@ impl SampleHandler<'_> {
         let pinned = by.node.is_some();
         let touch = Touch::first(process, by.thread, by.node, by.site, by.stack, Bin(0), pinned, fault, object);
         let touch = Touch { call: by.call.map(|(call, _)| call), ..touch };
-        let block = address & !(CHUNK * 4096 - 1);
-        let may_be_huge = vma.start <= block && block + CHUNK * 4096 <= vma.end;
+        let block = address & !(CHUNK * Page::BYTES - 1);
+        let may_be_huge = vma.start <= block && block + CHUNK * Page::BYTES <= vma.end;
         let around = if read_only && vma.is_file() {
             let first = page.0 / FAULT_AROUND * FAULT_AROUND;
             first.max(Page::of(vma.start).0)..(first + FAULT_AROUND).min(Page::of(vma.end - 1).0 + 1)

@@ -19,6 +19,7 @@ use rustc_hash::FxHashMap;
 
 use super::frames::{FrameTable, ProgramHeaders};
 use super::open::open_regular;
+use numalens_event::page::{self, PAGE};
 
 /// More than this much unwind information or symbols in one file is taken for damage and left alone.
 const LARGEST_SECTION: u64 = 1 << 30;
@@ -338,17 +339,17 @@ impl Module {
 
     /// The lowest page-aligned address stated in the file: 0 for position-independent images.
     pub fn base_svma(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.svma & !0xfff).min().unwrap_or(0)
+        self.segments.iter().map(|segment| page::begin(segment.svma)).min().unwrap_or(0)
     }
 
     /// The stated address of a byte of the file at page-aligned `offset`, where a mapping starts. Two segments may
     /// share a page of the file at different addresses; one that starts there wins over one that reaches there, and one
     /// that is `executable` as asked over one that is not.
     pub fn svma_of_offset(&self, offset: u64, executable: bool) -> Option<u64> {
-        let starts = |segment: &Segment| segment.file_offset & !0xfff == offset;
+        let starts = |segment: &Segment| page::begin(segment.file_offset) == offset;
         let holds = |segment: &Segment| {
-            let end = segment.file_offset.saturating_add(segment.file_size).checked_next_multiple_of(0x1000);
-            segment.file_offset & !0xfff <= offset && end.is_some_and(|end| offset < end)
+            let end = segment.file_offset.saturating_add(segment.file_size).checked_next_multiple_of(PAGE);
+            page::begin(segment.file_offset) <= offset && end.is_some_and(|end| offset < end)
         };
         let segment = self
             .segments

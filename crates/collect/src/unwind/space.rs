@@ -21,8 +21,8 @@ use super::call::{LONGEST_CALL, ends_with_call};
 use super::evaluate::{Classify, Context, Kind, Registers, Step, Stepped, is_signal_return, signal_context};
 use super::module::{Module, SharedBytes};
 use super::{ModuleCache, Stack, StackEnd};
-use numalens_isa::Register;
 use numalens_isa::convention::function::{FRAME_POINTER, STACK_POINTER};
+use numalens_isa::{PAGE, Register};
 
 /// A read this far beyond the copied bytes still counts as "the copy was too short"; farther is no stack at all.
 const FARTHEST_FRAME: u64 = 64 << 20;
@@ -372,7 +372,7 @@ impl Walk<'_> {
                 break StackEnd::Root;
             }
             // The stack pointer grows from callee to caller, except over a signal frame on an alternate stack.
-            if caller.ip >= USER_END || caller.ip < 0x1000 || (caller.sp <= registers.sp && !interrupted) {
+            if caller.ip >= USER_END || caller.ip < PAGE || (caller.sp <= registers.sp && !interrupted) {
                 break StackEnd::Lost;
             }
             frames.push(caller.ip.wrapping_sub(u64::from(!interrupted)));

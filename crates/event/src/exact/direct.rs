@@ -1,5 +1,6 @@
 //! Groups of sites that are counted page by page. A counter has begun, or is to be asked about, or has not begun.
 
+use crate::page::PAGE;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -63,7 +64,7 @@ impl DirectHeader {
     pub fn begun(&self) -> (u64, core::ops::Range<u64>) {
         let [low, high] = [&self.low, &self.high].map(|end| u64::from(end.load(Relaxed)));
         let base = self.base.load(Relaxed);
-        (base, base.saturating_add(low * 4096)..base.saturating_add((high + 1) * 4096))
+        (base, base.saturating_add(low * PAGE)..base.saturating_add((high + 1) * PAGE))
     }
 
     /// Has the thread look at all of its pages again, if some of `pages` (their addresses) are among them. Any thread

@@ -1,17 +1,18 @@
 //! Accesses by cache line, and by word.
 
+use crate::page::PAGE;
 use core::sync::atomic::AtomicU64;
 
 /// Bytes of a cache line.
 pub const LINE_BYTES: u64 = 64;
 /// Cache lines of a page.
-pub const LINES_OF_PAGE: u64 = 4096 / LINE_BYTES;
+pub const LINES_OF_PAGE: u64 = PAGE / LINE_BYTES;
 /// Page numbers below this one have their cache lines counted: 32 GiB touched at 4 KiB.
 pub const MOST_LINE_PAGES: u32 = 1 << 23;
 /// log2 of the bytes of a word of which accesses are counted by themselves.
 pub const WORD_BITS: u32 = 2;
 /// Such words of a page. Those of pages below [`MOST_LINE_PAGES`] are counted.
-pub const WORDS_OF_PAGE: u64 = 4096 >> WORD_BITS;
+pub const WORDS_OF_PAGE: u64 = PAGE >> WORD_BITS;
 /// Reads of a word are counted in the lower half of 64 bits, writes in the upper one, from this bit on.
 pub const WORD_WRITES: u32 = 32;
 

@@ -10,7 +10,7 @@ pub const MOST_PAGES: u32 = 1 << 27;
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct PageRecord {
-    /// Page number: address / 4096.
+    /// Page number: address / [`crate::page::PAGE`].
     pub page: AtomicU64,
     /// Time of the first touch.
     pub begin_ns: AtomicU64,

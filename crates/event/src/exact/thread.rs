@@ -7,6 +7,7 @@ use super::last_page::LastPageRecord;
 use super::line::{LINES_OF_PAGE, LineCounts, MOST_LINE_PAGES, WORDS_OF_PAGE};
 use super::page::{MOST_PAGES, PageCounts};
 use super::placement::{MOST_CPUS, NODE_WORDS};
+use crate::page::PAGE;
 use core::sync::atomic::AtomicU64;
 
 /// The [`ThreadPlace`] that it begins with.
@@ -63,7 +64,7 @@ pub const PAGES: u64 = EXECUTIONS + EXECUTIONS_BYTES;
 pub const PAGES_BYTES: u64 = MOST_PAGES as u64 * size_of::<PageCounts>() as u64;
 /// Where they are in the thread's own memory, from the address in GS on.
 pub const PAGES_FROM_GS: u64 = PAGES - (SITES - SITES_FROM_GS);
-const _: () = assert!(PAGES + PAGES_BYTES <= PLACE && SITES.is_multiple_of(4096) && PAGES.is_multiple_of(4096));
+const _: () = assert!(PAGES + PAGES_BYTES <= PLACE && SITES.is_multiple_of(PAGE) && PAGES.is_multiple_of(PAGE));
 
 /// Counts of cache lines: [`super::LINES_OF_PAGE`] records for each page.
 pub const LINES: u64 = 1 << 39;

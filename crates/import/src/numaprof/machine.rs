@@ -2,6 +2,7 @@
 
 use super::format::{self, Document};
 use crate::{ImportError, NUMAPROF, Options};
+use numalens_profile::ids::Page;
 use numalens_topology::{CpuSet, LOCAL_DISTANCE, Machine, Node, NodeId};
 use std::path::Path;
 
@@ -84,7 +85,7 @@ fn own(document: &Document) -> Result<Machine, String> {
             id: NodeId(id),
             cpus,
             // How much it has is not in the file; at least what the program had there.
-            memory_bytes: peak(id).saturating_mul(4096).max(4096),
+            memory_bytes: peak(id).saturating_mul(Page::BYTES).max(Page::BYTES),
             distances: nodes.iter().map(|(id, _)| *id).enumerate().map(rank).collect(),
             tier: if node.is_mcdram || !nodes.iter().any(|(_, node)| node.is_mcdram) { 0 } else { 1 },
             huge_page_sizes: Vec::new(),

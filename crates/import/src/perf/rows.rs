@@ -303,7 +303,7 @@ impl Tables {
             bin_from: bin,
             bin_to: None,
             home,
-            page_size: 4096,
+            page_size: Page::BYTES,
             placed: match (touched, node) {
                 (false, _) => Placed::Unseen,
                 (true, Some(_)) => Placed::Pinned,

@@ -14,7 +14,7 @@ pub(super) fn sizes(checked: &Checked<'_>) -> Found {
         if page.checked_add(row.count).is_none() {
             return Some(format!("{} pages from page {page:#x} on leave the address space", row.count));
         }
-        (row.page_size < 4096 || !row.page_size.is_power_of_two())
+        (row.page_size < Page::BYTES || !row.page_size.is_power_of_two())
             .then(|| format!("page {page:#x} has size {}", row.page_size))
     })?;
     Ok(found.into_iter().collect())

@@ -83,7 +83,7 @@ pub const RETURNS_BITS: u8 = 16;
 /// From here to [`END`] for the owner of the context: generated code does not touch it.
 pub const OWNER: u32 = 0x400;
 /// The end of the fixed part.
-pub const END: u32 = 0x1000;
+pub const END: u32 = numalens_isa::PAGE as u32;
 
 /// The slot of a register in [`REGISTERS`].
 pub const fn register(number: u8) -> u32 {

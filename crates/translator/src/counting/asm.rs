@@ -5,6 +5,7 @@ use crate::abi::descriptor;
 use crate::abi::what::{Operation, RetranslateReason};
 use crate::{DirectTable, LastPage, context};
 use core::arch::global_asm;
+use numalens_isa::PAGE;
 
 // rax: the lowest operand; rcx: the descriptor; rdx: the record; rsi: the number of this execution. Flags are dead.
 global_asm!(
@@ -30,6 +31,7 @@ global_asm!(
     shadow = const context::SHADOW_BASE,
     group = const Operation::Group as u32,
     page = const LastPage::PAGE,
+    page_bytes = const PAGE,
     since = const LastPage::SINCE,
     entry = const LastPage::ENTRY,
     misses = const LastPage::MISSES,

@@ -8,7 +8,7 @@ use crate::facts::policies::Policies;
 use crate::model::object_group::Group;
 use crate::model::tally;
 use numalens_profile::PinningLog;
-use numalens_profile::ids::{ObjectId, SiteId, StackId};
+use numalens_profile::ids::{ObjectId, Page, SiteId, StackId};
 use numalens_profile::tables::{Object, PlacedPages, Process};
 use numalens_profile::words::ObjectKind;
 use rustc_hash::FxHashMap;
@@ -82,7 +82,7 @@ impl PlacementTargets {
             count: row.count,
             bins: (row.bin_from, row.bin_to),
             home: row.home,
-            small_pages: u32::try_from(row.page_size / 4096).unwrap_or(u32::MAX).max(1),
+            small_pages: u32::try_from(row.page_size / Page::BYTES).unwrap_or(u32::MAX).max(1),
             thread: row.thread,
             node: row.thread.and_then(|thread| row.node.or_else(|| pinning.at_end_of(thread, row.bin_from))),
             object: row.object,

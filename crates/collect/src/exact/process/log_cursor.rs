@@ -2,6 +2,7 @@
 
 use crate::exact::file::SessionFile;
 use numalens_event::exact::{self, Extent, ProcessHeader};
+use numalens_event::page;
 use std::sync::atomic::Ordering::Acquire;
 
 /// Bytes of a log that are worth being given back.
@@ -27,7 +28,7 @@ impl LogCursor {
             self.given_back = heard;
         }
         // Whole pages.
-        let heard = self.read & !4095;
+        let heard = page::begin(self.read);
         if self.heard.is_none() && heard > self.given_back + MUCH {
             self.heard = Some((heard, header.pages.load(Acquire)));
         }

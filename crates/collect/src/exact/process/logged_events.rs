@@ -47,9 +47,9 @@ impl LoggedEvents {
             }
             // Parts of huge pages have no records of their own.
             (log::UNMAPPED | log::GONE, &[start, end, ..]) => {
-                self.gone.push((time, Page(start >> 12)..Page(end.div_ceil(4096))));
+                self.gone.push((time, Page::of(start)..Page(end.div_ceil(Page::BYTES))));
             }
-            (log::NEXT_GENERATION, &[start, end, ..]) => self.rests.push((time, Page(start >> 12)..Page(end >> 12))),
+            (log::NEXT_GENERATION, &[start, end, ..]) => self.rests.push((time, Page::of(start)..Page::of(end))),
             _ => {}
         }
     }

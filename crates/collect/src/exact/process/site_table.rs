@@ -4,6 +4,7 @@ use crate::exact::file::SessionFile;
 use crate::exact::totals::{LastPageSlot, Row};
 use crate::session::Session;
 use numalens_event::exact::{self, Extent, SiteRecord};
+use numalens_event::page;
 use rustc_hash::FxHashMap;
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -79,7 +80,7 @@ impl SiteTable {
             return Ok(());
         }
         let size = size_of::<SiteRecord>();
-        let offset = (u64::from(first) * size as u64) & !4095;
+        let offset = page::begin(u64::from(first) * size as u64);
         let skipped = (u64::from(first) * size as u64 - offset) as usize;
         let map = file.extent(extent, exact::process::SITES + offset, skipped + (given - first) as usize * size)?;
         for record in map.words::<SiteRecord>(skipped, (given - first) as usize) {

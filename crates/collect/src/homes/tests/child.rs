@@ -78,14 +78,14 @@ impl Memory {
     }
 
     pub fn write(&self, offset: u64, bytes: u64) {
-        for at in (offset..offset + bytes).step_by(4096) {
+        for at in (offset..offset + bytes).step_by(Page::BYTES as usize) {
             // SAFETY: within the mapping, which is writable.
             unsafe { ((self.start + at) as *mut u8).write_volatile(1) };
         }
     }
 
     pub fn read(&self, offset: u64, bytes: u64) {
-        for at in (offset..offset + bytes).step_by(4096) {
+        for at in (offset..offset + bytes).step_by(Page::BYTES as usize) {
             // SAFETY: within the mapping, which is readable.
             unsafe { ((self.start + at) as *const u8).read_volatile() };
         }

@@ -62,7 +62,7 @@ pub fn holder(level: &Level, address: u64) -> Option<(u64, Block)> {
 
 /// Whose the page is, as far as the blocks of a level say.
 fn owner_in(level: &Level, page: Page) -> Owner {
-    let pages = page.address()..page.address() + 4096;
+    let pages = page.addresses();
     let before = holder(level, pages.start).filter(|&(start, _)| start < pages.start);
     let mut inside = level.range(pages.clone()).map(|(&start, &block)| (start, block));
     match (before.or_else(|| inside.next()), inside.next()) {
@@ -98,12 +98,12 @@ impl Blocks {
     /// The pages of the block that begins at `address`, and of those around it that begin there too.
     pub fn pages_at(&self, address: u64) -> Option<Range<Page>> {
         let ends = self.levels().filter_map(|level| Some(level.get(&address)?.end));
-        Some(Page::of(address)..Page::of(ends.max()?.saturating_add(4095)))
+        Some(Page::of(address)..Page::behind(ends.max()?))
     }
 
     /// Whose the blocks on a page are, each object once.
     pub fn objects_on(&self, page: Page) -> Vec<ObjectId> {
-        let range = page.address()..page.address() + 4096;
+        let range = page.addresses();
         let mut objects: Vec<ObjectId> = Vec::new();
         for level in self.levels() {
             let before = holder(level, range.start).map(|(_, block)| block);

@@ -76,7 +76,7 @@ impl Objects {
         if by_blocks != Owner::Nobody {
             return by_blocks;
         }
-        let (start, end) = (page.address(), page.address() + 4096);
+        let (start, end) = (page.address(), page.addresses().end);
         let has_data = process.variables.has_data_in(start..end);
         match self.variable_at(process, start, time_ns) {
             Some((object, range)) if range.start <= start && end <= range.end => return Owner::One(object),

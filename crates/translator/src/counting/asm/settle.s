@@ -139,7 +139,7 @@ numalens_settle_last_page:
     dec rsi
     mov gs:[rdx + {since}], rsi
     mov gs:[rdx + {entry}], r8
-    and rax, -4096
+    and rax, -{page_bytes}
     mov gs:[rdx + {page}], rax
     NUMALENS_NOTE_RECORD
     NUMALENS_GO_ON {count_return}
