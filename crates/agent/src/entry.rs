@@ -23,8 +23,9 @@
 //! ```
 
 use crate::state::own;
+use crate::sys::{arch, raw};
 use core::arch::global_asm;
-use numalens_isa::Register;
+use numalens_isa::{Register, flags};
 use numalens_translator::context as fixed;
 
 /// What the assembly calls: by their names, as they know all of the agent ([`crate::dispatch`]).
@@ -122,7 +123,7 @@ global_asm!(
         mov rsp, gs:[{stack}]
         pushfq
         pop qword ptr gs:[{flags}]
-        push 2
+        push {no_flags}
         popfq
         mov rdi, gs:[{self_}]
     .endm
@@ -156,7 +157,7 @@ return_miss:
 
 resume_again:
     mov rsp, gs:[{stack}]
-    push 2
+    push {no_flags}
     popfq
     mov rdi, gs:[{self_}]
     mov rsi, gs:[{next}]
@@ -212,7 +213,7 @@ count:
     push r9
     push r10
     push r11
-    push 2
+    push {no_flags}
     popfq
     mov rdi, gs:[{self_}]
     call {on_count}
@@ -223,7 +224,7 @@ count_checked:
 count_again:
     mov rsp, gs:[{stack}]
     sub rsp, {count_saved}
-    or qword ptr [rsp + {count_saved} - 8], 0x100
+    or qword ptr [rsp + {count_saved} - 8], {trap_flag}
 count_restore:
     pop r11
     pop r10
@@ -241,7 +242,7 @@ count_end:
 
 signal_entry:
     mov rcx, rsp
-    push 2
+    push {no_flags}
     popfq
     mov r8, rdi
     mov rdi, gs:[{self_}]
@@ -252,19 +253,19 @@ signal_entry:
     pop rsp
     lea rsp, [rsp + 8]
 signal_return:
-    mov eax, 15
+    mov eax, {rt_sigreturn}
     syscall
     ud2
 
 sigreturn:
     mov rsp, rdi
-    mov eax, 15
+    mov eax, {rt_sigreturn}
     syscall
     ud2
 
 clone_thread:
     mov r10, rcx
-    mov eax, 56
+    mov eax, {clone}
     syscall
     test rax, rax
     jz 2f
@@ -272,8 +273,8 @@ clone_thread:
 2:
     # The child: registers as in the parent, GS still the parent's, all signals blocked.
     mov rbx, r9
-    mov eax, 158
-    mov edi, 0x1001
+    mov eax, {arch_prctl}
+    mov edi, {set_gs}
     mov rsi, r9
     syscall
     mov rsp, [rbx + {stack}]
@@ -283,7 +284,7 @@ clone_thread:
 
 clone3_thread:
     mov r9, rdx
-    mov eax, 435
+    mov eax, {clone3}
     syscall
     test rax, rax
     jz 2b
@@ -297,7 +298,7 @@ spawn_helper:
     xor edx, edx
     mov r10, r8
     xor r8d, r8d
-    mov eax, 56
+    mov eax, {clone}
     syscall
     test rax, rax
     jz 3f
@@ -335,6 +336,13 @@ spawn_helper:
     count_stack = const own::COUNT_STACK,
     count_frame = const own::COUNT_FRAME,
     count_saved = const COUNT_SAVED,
+    no_flags = const flags::NONE,
+    trap_flag = const flags::TRAP,
+    rt_sigreturn = const raw::__NR_rt_sigreturn,
+    clone = const raw::__NR_clone,
+    clone3 = const raw::__NR_clone3,
+    arch_prctl = const raw::__NR_arch_prctl,
+    set_gs = const arch::SET_GS,
     on_dispatch = sym handlers::on_dispatch,
     on_lookup_miss = sym handlers::on_lookup_miss,
     on_return_miss = sym handlers::on_return_miss,

@@ -3,7 +3,7 @@
 use crate::state::failure::give_up;
 use crate::state::thread::Thread;
 use crate::sys::user;
-use numalens_isa::Register;
+use numalens_isa::{Register, flags};
 use numalens_translator::{FarReturn, FarTarget, context as fixed};
 
 /// The segments that Linux has for programs: code of 64 bits and of 32, and their data.
@@ -12,7 +12,6 @@ const CODE_32: u16 = 0x23;
 const DATA: u16 = 0x2b;
 /// A selector with this bit is one of a table of the program's own (`modify_ldt`).
 const OWN_TABLE: u16 = 4;
-const TRAP_FLAG: u64 = 0x100;
 /// An address that no pointer has: the processor does not say where such a fault is.
 const NOWHERE: u64 = 1 << 63;
 
@@ -36,7 +35,7 @@ pub fn take(thread: &mut Thread, ip: u64, how: &FarReturn) -> Result<u64, u64> {
     };
     let (flags, stack_segment) = interrupt.unwrap_or((flags, DATA));
     match (code_segment, stack_segment) {
-        (CODE_64, DATA) if flags & TRAP_FLAG == 0 => {}
+        (CODE_64, DATA) if flags & flags::TRAP == 0 => {}
         (CODE_64, DATA) => cannot(ip, "it sets the trap flag, to step through the program itself"),
         (CODE_32, _) => cannot(ip, "it goes on in 32-bit code"),
         (code, data) if (code | data) & OWN_TABLE != 0 => cannot(ip, "it goes on in a segment of the program's own"),

@@ -3,6 +3,7 @@
 //! Everything that the agent asks of the kernel goes through this module. The program's own system calls do not: they
 //! are executed in the code cache, after [`crate::syscalls`] has looked at them.
 
+pub mod arch;
 pub mod heap;
 pub mod lock;
 pub mod user;

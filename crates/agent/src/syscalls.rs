@@ -14,6 +14,7 @@ pub mod kernel_functions;
 mod limits;
 mod memory;
 mod old;
+mod old_numbers;
 pub mod own_memory;
 pub mod seccomp;
 pub mod table;

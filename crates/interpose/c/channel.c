@@ -176,7 +176,7 @@ static int hand_over(struct numalens_header *channel, const struct ring *ring, c
 
 /* A slot; where nothing may be lost, also of a full ring, as long as somebody is there to empty it. */
 static void *slot_of(struct numalens_header *channel, const struct ring *ring, uint32_t tid, struct claim *claim) {
-    enum { PATIENCE_MS = 10000, SYS_NANOSLEEP = 35 };
+    enum { PATIENCE_MS = 10000 };
     for (int tries = 0;; tries++) {
         void *slot = numalens_claim(ring, tid, claim);
         if (likely(slot != NULL)) return slot;

@@ -70,14 +70,12 @@ static int accessible(int result, void *address, size_t n, int protection, void 
 }
 
 EXPORT int mprotect(void *address, size_t n, int protection) {
-    enum { SYS_MPROTECT = 10 };
     int result = NEXT(mprotect) ? NEXT(mprotect)(address, n, protection)
                                 : result_of(sys3(SYS_MPROTECT, address, n, protection)) == FAILED ? -1 : 0;
     return accessible(result, address, n, protection, FRAME);
 }
 
 EXPORT int pkey_mprotect(void *address, size_t n, int protection, int key) {
-    enum { SYS_PKEY_MPROTECT = 329 };
     int result;
     if (NEXT(pkey_mprotect)) result = NEXT(pkey_mprotect)(address, n, protection, key);
     else result = result_of(sys6(SYS_PKEY_MPROTECT, (long)address, (long)n, protection, key, 0, 0)) == FAILED ? -1 : 0;

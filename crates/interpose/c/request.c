@@ -4,7 +4,7 @@
 #include "../../../include/numalens.h"
 
 /* A start or stop must not be lost in a full ring: the reader empties it within milliseconds. */
-enum { PATIENCE_MS = 1000, SYS_NANOSLEEP = 35 };
+enum { PATIENCE_MS = 1000 };
 
 /* As numalens_ask_ of the header; rdx comes back with the agent's time, where there is an agent. */
 static uint64_t request(unsigned long what, const void *key, uint64_t *bytes) {

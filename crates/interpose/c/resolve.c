@@ -227,7 +227,7 @@ HIDDEN void numalens_find_references(struct numalens_definition *all, int count)
 /* No loader binds anybody to a local symbol, and one byte makes it one: whoever looks it up meanwhile finds it as it
  * was or not at all. */
 HIDDEN COLD void numalens_withdraw(const char *const *names, int count) {
-    enum { SYS_MPROTECT = 10, PROT_R = 1, PROT_RW = 3 };
+    enum { PROT_R = 1, PROT_RW = 3 };
     struct tables t = tables_of(_DYNAMIC, (ElfW(Addr))&__ehdr_start);
     const ElfW(Phdr) *segment = (const ElfW(Phdr) *)((const char *)&__ehdr_start + __ehdr_start.e_phoff);
     ElfW(Addr) end = 0;

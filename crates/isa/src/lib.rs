@@ -38,6 +38,7 @@ mod access;
 mod boundaries;
 pub mod convention;
 mod fault;
+pub mod flags;
 mod image;
 mod operand;
 mod plan;

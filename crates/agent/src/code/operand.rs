@@ -2,6 +2,7 @@
 //! bytes.
 
 use crate::call;
+use crate::sys::arch;
 use numalens_isa::{Address, Kind, Shape};
 use numalens_translator::Site;
 
@@ -62,9 +63,8 @@ impl Operand {
         let address = self.address()?;
         let mut segment = 0u64;
         if address.fs {
-            const ARCH_GET_FS: u32 = 0x1003;
             // SAFETY: a word for the answer.
-            unsafe { call!(__NR_arch_prctl, ARCH_GET_FS, &raw mut segment) }.ok()?;
+            unsafe { call!(__NR_arch_prctl, arch::GET_FS, &raw mut segment) }.ok()?;
         }
         let site = Site { ip: 0, kind: self.kind(), size: 0, shape: Shape::Plain, stack: false, address };
         site.effective_address(registers, segment)

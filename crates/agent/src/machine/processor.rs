@@ -26,13 +26,12 @@ use core::arch::x86_64::{__cpuid, __cpuid_count, CpuidResult};
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{MOST_NODES, Placement};
-use numalens_isa::Register;
+use numalens_isa::{Register, flags};
 use numalens_translator::{CpuQuery, context as fixed};
 
 /// The segment of each CPU whose limit is the CPU and its node, without the bits of privilege.
 const CPU_SEGMENT: u32 = 0x78;
 const PRIVILEGE: u32 = 3;
-const ZERO_FLAG: u64 = 1 << 6;
 
 /// Puts the answer into the registers of the program.
 pub fn answer(thread: &Thread, placement: &Placement, query: CpuQuery) {
@@ -57,7 +56,7 @@ pub fn answer(thread: &Thread, placement: &Placement, query: CpuQuery) {
                 _ => limit_of(selector),
             };
             let flags = context.get(fixed::FLAGS);
-            context.set(fixed::FLAGS, if limit.is_some() { flags | ZERO_FLAG } else { flags & !ZERO_FLAG });
+            context.set(fixed::FLAGS, if limit.is_some() { flags | flags::ZERO } else { flags & !flags::ZERO });
             if let Some(limit) = limit {
                 let changes = u64::MAX >> (64 - 8 * u32::from(bytes));
                 context.set_register(to, context.register(to) & !changes | limit & changes);

@@ -15,6 +15,7 @@ use super::taken_back::{abandon, correct, take_back};
 use crate::pages::{AccessHandler, in_call};
 use crate::state::runtime::runtime;
 use crate::state::thread::Thread;
+use crate::sys::arch;
 use crate::{call, say};
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Release;
@@ -133,11 +134,10 @@ fn restore_registers(thread: &Thread, ucontext: &mut UserContext, position: &Pos
 
 /// Counts what a repeated string instruction has done so far.
 fn finish_string(thread: &Thread, ucontext: &UserContext) {
-    const ARCH_GET_FS: u32 = 0x1003;
     let [rcx, rsi, rdi] = [Register::Rcx, Register::Rsi, Register::Rdi].map(|register| ucontext.register(register));
     let mut fs = 0u64;
     // SAFETY: a word for the answer.
-    let _ = unsafe { call!(__NR_arch_prctl, ARCH_GET_FS, &raw mut fs) };
+    let _ = unsafe { call!(__NR_arch_prctl, arch::GET_FS, &raw mut fs) };
     let handler = &mut AccessHandler::new(thread, true);
     // SAFETY: the context of this thread, stopped in the string instruction that the context describes.
     unsafe { count::finish_string(thread.context.0 as *mut u8, &runtime().config, handler, rcx, rsi, rdi, fs) };

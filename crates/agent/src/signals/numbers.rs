@@ -1,6 +1,7 @@
 //! The kernel's numbers for signals and what is said with them.
 
 use crate::sys::raw;
+use numalens_isa::flags;
 
 pub(super) const SIGTRAP: u32 = raw::SIGTRAP;
 pub(super) const SIGSEGV: u32 = raw::SIGSEGV;
@@ -11,9 +12,9 @@ pub(super) const SIGSYS: u32 = raw::SIGSYS;
 /// Blocked while a signal is kept: all but what faults, steps and kills raise.
 pub(super) const ALL_BUT_FAULTS: u64 =
     !(bit(SIGTRAP) | bit(SIGSEGV) | bit(SIGBUS) | bit(SIGFPE) | bit(SIGILL) | bit(SIGSYS));
-pub(super) const TRAP_FLAG: u64 = 0x100;
+pub(super) const TRAP_FLAG: u64 = flags::TRAP;
 /// Cleared for a handler: direction, trap, resume.
-pub(super) const CLEARED_FLAGS: u64 = 0x400 | TRAP_FLAG | 0x1_0000;
+pub(super) const CLEARED_FLAGS: u64 = flags::DIRECTION | TRAP_FLAG | flags::RESUME;
 /// `TRAP_TRACE`, a single step; and `TRAP_BRKPT`, as which kernels in virtual machines tell one now and then, whose
 /// host has not said in DR6 that it was a step. (Breakpoints are [`SI_KERNEL`].)
 pub(super) const STEPPED: [i32; 2] = [2, 1];

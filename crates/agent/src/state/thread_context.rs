@@ -23,12 +23,12 @@
 use super::own;
 use crate::call;
 use crate::state::session_file::{ProcessMemory, Session};
-use crate::sys::{self, Errno, PAGE, raw};
+use crate::sys::{self, Errno, PAGE, arch, raw};
 use core::mem::offset_of;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, DirectHeader, Extent, Geometry, LastPageRecord, log};
-use numalens_isa::Register;
+use numalens_isa::{Register, flags};
 use numalens_translator::{DirectTable, context as fixed};
 
 /// Bytes of the counters of updates, which lie below a thread context: above it, there is no room for them within reach
@@ -372,11 +372,10 @@ impl ThreadContext {
     /// # Errors
     /// The kernel's.
     pub fn enter(self) -> Result<(), Errno> {
-        const ARCH_SET_GS: u32 = 0x1001;
         // SAFETY: the agent is the only user of GS.
-        unsafe { call!(__NR_arch_prctl, ARCH_SET_GS, self.0) }.map(drop)
+        unsafe { call!(__NR_arch_prctl, arch::SET_GS, self.0) }.map(drop)
     }
 }
 
 /// Flags of a new program: interrupts on, all else clear.
-pub const CLEAN_FLAGS: u64 = 0x202;
+pub const CLEAN_FLAGS: u64 = flags::NONE | flags::INTERRUPT;

@@ -1,5 +1,6 @@
 //! A system call that the program is about to make, and what becomes of it.
 
+use super::old_numbers::MMAP2;
 use crate::state::thread::Thread;
 use crate::sys::{self, PAGE};
 use numalens_isa::convention::system_call;
@@ -27,12 +28,9 @@ pub enum Gate {
 }
 
 impl Gate {
-    /// `mmap` by `int 0x80`, whose offset is in pages.
-    pub const MMAP2: u32 = 192;
-
     /// Arguments of a call by `syscall` as they are told here.
     fn as_here(self, mut arguments: [u64; 6]) -> [u64; 6] {
-        if self == Gate::Old(Self::MMAP2) {
+        if self == Gate::Old(MMAP2) {
             arguments[5] /= PAGE;
         }
         arguments
@@ -102,12 +100,13 @@ pub const ENOMEM: u64 = errno(linux_raw_sys::errno::ENOMEM);
 
 #[cfg(test)]
 mod tests {
+    use super::super::old_numbers::IPC;
     use super::*;
 
     #[test]
     fn offsets_of_old_mappings_are_pages() {
         let arguments = [0, 0, 0, 0, 0, 3 * PAGE];
-        assert_eq!(Gate::Old(Gate::MMAP2).as_here(arguments), [0, 0, 0, 0, 0, 3]);
-        assert_eq!(Gate::Old(91).as_here(arguments), arguments);
+        assert_eq!(Gate::Old(MMAP2).as_here(arguments), [0, 0, 0, 0, 0, 3]);
+        assert_eq!(Gate::Old(IPC).as_here(arguments), arguments);
     }
 }

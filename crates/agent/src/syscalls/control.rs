@@ -5,13 +5,9 @@ use super::seccomp as filters;
 use crate::signals;
 use crate::state::runtime::runtime;
 use crate::state::thread::Thread;
-use crate::sys;
+use crate::sys::{self, arch};
 use linux_raw_sys::prctl as names;
 
-const ARCH_SET_GS: u64 = 0x1001;
-const ARCH_SET_FS: u64 = 0x1002;
-const ARCH_GET_GS: u64 = 0x1004;
-const ARCH_SET_CPUID: u64 = 0x1012;
 /// The `ARCH_SHSTK_*` calls: returns are jumps here.
 const SHADOW_STACKS: core::ops::RangeInclusive<u64> = 0x5001..=0x5005;
 
@@ -19,9 +15,9 @@ const SHADOW_STACKS: core::ops::RangeInclusive<u64> = 0x5001..=0x5005;
 pub fn processor(thread: &mut Thread, call: &Call) -> Option<Verdict> {
     match call.arguments[0] {
         // GS is the agent's.
-        ARCH_SET_GS | ARCH_GET_GS => Some(Verdict::Done(EINVAL)),
+        arch::SET_GS | arch::GET_GS => Some(Verdict::Done(EINVAL)),
         what if SHADOW_STACKS.contains(&what) => Some(Verdict::Done(EINVAL)),
-        ARCH_SET_FS => {
+        arch::SET_FS => {
             // SAFETY: the program's own call.
             let result = unsafe { call.make() };
             thread.context.log_fs_base(runtime().process());
@@ -34,7 +30,7 @@ pub fn processor(thread: &mut Thread, call: &Call) -> Option<Verdict> {
 /// The program's arch_prctl on a virtual machine: there `cpuid` is always answered, as on processors that cannot refuse
 /// it.
 pub fn cpuid_faults(_: &mut Thread, call: &Call) -> Option<u64> {
-    (call.arguments[0] == ARCH_SET_CPUID).then(|| errno(linux_raw_sys::errno::ENODEV))
+    (call.arguments[0] == arch::SET_CPUID).then(|| errno(linux_raw_sys::errno::ENODEV))
 }
 
 /// The program's prctl.

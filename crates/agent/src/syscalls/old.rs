@@ -7,7 +7,7 @@
 //! them; and threads with a segment of their own for thread-local data.
 
 use super::call::{Call, EFAULT, EINVAL, Gate, LEAST_CODE, Verdict, errno};
-use super::memory::segment::{ATTACH_BY_OLD_RULES, DETACH_BY_OLD_RULES};
+use super::old_numbers as numbers;
 use super::{examine_call, limits, memory, seccomp, table};
 use crate::pages;
 use crate::signals::{self, Action, AlternateStack};
@@ -15,11 +15,10 @@ use crate::state::failure::give_up;
 use crate::state::runtime::runtime;
 use crate::state::thread::Thread;
 use crate::sys::user;
-use crate::sys::{self, PAGE, raw};
+use crate::sys::{self, PAGE, arch, raw};
 use alloc::vec::Vec;
 use numalens_isa::convention::old_system_call;
 
-const ARCH_SET_CPUID: u64 = 0x1012;
 /// Most strings of an exec, and pages of `move_pages`.
 const MOST: usize = 1 << 20;
 
@@ -40,7 +39,7 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
         return verdict;
     }
     let mut arguments = arguments;
-    if old == Gate::MMAP2 {
+    if old == numbers::MMAP2 {
         arguments[5] *= PAGE;
     }
     examine_call(thread, &Call { arguments, gate: Gate::Old(old), ..call })
@@ -51,8 +50,8 @@ pub fn examine(thread: &mut Thread, ip: u64, next: u64) -> Verdict {
 fn in_another_shape(thread: &mut Thread, old: u32, call: &Call) -> Option<Verdict> {
     let [a, b, c, _, e, _] = call.arguments;
     match old {
-        11 | 358 => {
-            let (at, number) = if old == 11 { (1, raw::__NR_execve) } else { (2, raw::__NR_execveat) };
+        numbers::EXECVE | numbers::EXECVEAT => {
+            let (at, number) = if old == numbers::EXECVE { (1, raw::__NR_execve) } else { (2, raw::__NR_execveat) };
             let [Ok(strings), Ok(variables)] = [at, at + 1].map(|list| pointers(call.arguments[list])) else {
                 return Some(Verdict::Done(EFAULT));
             };
@@ -62,23 +61,29 @@ fn in_another_shape(thread: &mut Thread, old: u32, call: &Call) -> Option<Verdic
             }
             Some(examine_call(thread, &Call { number, arguments, ..*call }))
         }
-        120 if a as u32 & raw::CLONE_SETTLS != 0 => cannot(call, "clone", "its thread would have a segment of its own"),
+        numbers::CLONE if a as u32 & raw::CLONE_SETTLS != 0 => {
+            cannot(call, "clone", "its thread would have a segment of its own")
+        }
         // Its last two arguments the other way round.
-        120 => {
+        numbers::CLONE => {
             let (number, arguments) = (raw::__NR_clone, [a, b, c, e, 0, 0]);
             Some(examine_call(thread, &Call { number, arguments, gate: Gate::Old(old), ..*call }))
         }
         // Of all that is asked here only this is answered.
-        384 if a == ARCH_SET_CPUID => Some(examine_call(thread, &Call { number: raw::__NR_arch_prctl, ..*call })),
-        172 | 354 if is_filter(old, a, b) => {
+        numbers::ARCH_PRCTL if a == arch::SET_CPUID => {
+            Some(examine_call(thread, &Call { number: raw::__NR_arch_prctl, ..*call }))
+        }
+        numbers::PRCTL | numbers::SECCOMP if is_filter(old, a, b) => {
             let Ok([length, instructions]) = halves::<2>(c) else { return Some(Verdict::Done(EFAULT)) };
             let program = [length & 0xffff, instructions];
-            let number = if old == 172 { raw::__NR_prctl } else { raw::__NR_seccomp };
+            let number = if old == numbers::PRCTL { raw::__NR_prctl } else { raw::__NR_seccomp };
             let mut arguments = call.arguments;
             arguments[2] = program.as_ptr() as u64;
             Some(examine_call(thread, &Call { number, arguments, ..*call }))
         }
-        75 | 76 | 191 if a == limits::ADDRESS_SPACE => Some(Verdict::Done(address_space(old == 75, b))),
+        numbers::SETRLIMIT | numbers::OLD_GETRLIMIT | numbers::GETRLIMIT if a == limits::ADDRESS_SPACE => {
+            Some(Verdict::Done(address_space(old == numbers::SETRLIMIT, b)))
+        }
         _ => of_memory(thread, old, call).or_else(|| of_signals(thread, old, call).map(Verdict::Done)),
     }
 }
@@ -94,28 +99,28 @@ fn cannot(call: &Call, name: &str, why: &str) -> ! {
 fn of_memory(thread: &mut Thread, old: u32, call: &Call) -> Option<Verdict> {
     let [a, b, c, d, e, _] = call.arguments;
     match old {
-        90 => {
+        numbers::OLD_MMAP => {
             let Ok(arguments) = halves::<6>(a) else { return Some(Verdict::Done(EFAULT)) };
             if !arguments[5].is_multiple_of(PAGE) {
                 return Some(Verdict::Done(EINVAL));
             }
-            let gate = Gate::Old(Gate::MMAP2);
+            let gate = Gate::Old(numbers::MMAP2);
             Some(examine_call(thread, &Call { number: raw::__NR_mmap, arguments, gate, ..*call }))
         }
-        117 => shared_memory(thread, call),
-        145 | 333 | 378 => {
+        numbers::IPC => shared_memory(thread, call),
+        numbers::READV | numbers::PREADV | numbers::PREADV2 => {
             let pieces = (0..c.min(user::MOST_PIECES)).map_while(|piece| halves::<2>(b + 8 * piece).ok());
             pieces.for_each(|[address, bytes]| pages::written_by_kernel(&runtime().shadow, address, bytes));
             Some(Verdict::Execute)
         }
-        181 => {
+        numbers::PWRITE64 => {
             let at = d | e << 32;
             if at >= LEAST_CODE {
                 memory::written_at(at, c);
             }
             Some(Verdict::Execute)
         }
-        317 => {
+        numbers::MOVE_PAGES => {
             let mut pages = alloc::vec![0u64; (b as usize).min(MOST)];
             for (number, page) in pages.iter_mut().enumerate() {
                 let Ok([address]) = halves::<1>(c + 4 * number as u64) else { return Some(Verdict::Done(EFAULT)) };
@@ -133,16 +138,20 @@ fn of_memory(thread: &mut Thread, old: u32, call: &Call) -> Option<Verdict> {
 fn of_signals(thread: &mut Thread, old: u32, call: &Call) -> Option<u64> {
     let [a, b, ..] = call.arguments;
     Some(match old {
-        48 | 67 | 174 => {
+        numbers::SIGNAL | numbers::SIGACTION | numbers::RT_SIGACTION => {
             let Ok((new, to)) = wanted_action(old, call.arguments) else { return Some(EFAULT) };
             if new.is_some_and(|new| new.handler > 1) {
                 cannot(call, "sigaction", "the kernel would begin the handler in 32-bit code");
             }
             action(thread, old, a, new, to)
         }
-        119 | 173 => cannot(call, "sigreturn", "it returns from a handler in 32-bit code"),
-        68 | 69 | 73 | 126 => mask(thread, old, call.arguments),
-        186 => alternate_stack(thread, a, b),
+        numbers::SIGRETURN | numbers::RT_SIGRETURN => {
+            cannot(call, "sigreturn", "it returns from a handler in 32-bit code")
+        }
+        numbers::SGETMASK | numbers::SSETMASK | numbers::SIGPENDING | numbers::SIGPROCMASK => {
+            mask(thread, old, call.arguments)
+        }
+        numbers::SIGALTSTACK => alternate_stack(thread, a, b),
         _ => return None,
     })
 }
@@ -189,8 +198,8 @@ fn shared_memory(thread: &mut Thread, call: &Call) -> Option<Verdict> {
     const DETACH: u64 = 22;
     let [what, id, flags, to, at, _] = call.arguments;
     let (number, old, arguments) = match what {
-        ATTACH => (raw::__NR_shmat, ATTACH_BY_OLD_RULES, [id, at, flags, 0, 0, 0]),
-        DETACH => (raw::__NR_shmdt, DETACH_BY_OLD_RULES, [at, 0, 0, 0, 0, 0]),
+        ATTACH => (raw::__NR_shmat, numbers::SHMAT, [id, at, flags, 0, 0, 0]),
+        DETACH => (raw::__NR_shmdt, numbers::SHMDT, [at, 0, 0, 0, 0, 0]),
         _ => return None,
     };
     let verdict = examine_call(thread, &Call { number, arguments, gate: Gate::Old(old), ..*call });
@@ -203,7 +212,7 @@ fn shared_memory(thread: &mut Thread, call: &Call) -> Option<Verdict> {
 /// Whether `prctl` or `seccomp` installs a filter.
 fn is_filter(old: u32, a: u64, b: u64) -> bool {
     match old {
-        172 => a == u64::from(linux_raw_sys::prctl::PR_SET_SECCOMP) && b == seccomp::FILTER,
+        numbers::PRCTL => a == u64::from(linux_raw_sys::prctl::PR_SET_SECCOMP) && b == seccomp::FILTER,
         _ => a == 1,
     }
 }
@@ -226,9 +235,11 @@ fn address_space(sets: bool, at: u64) -> u64 {
 /// What `signal`, `sigaction` and `rt_sigaction` want done, and where they want to be told what was.
 fn wanted_action(old: u32, [_, b, c, ..]: [u64; 6]) -> Result<(Option<Action>, u64), sys::Errno> {
     let new = match old {
-        48 => Some(Action { handler: b, flags: u64::from(raw::SA_RESETHAND | raw::SA_NODEFER), ..Action::default() }),
+        numbers::SIGNAL => {
+            Some(Action { handler: b, flags: u64::from(raw::SA_RESETHAND | raw::SA_NODEFER), ..Action::default() })
+        }
         _ if b == 0 => None,
-        67 => {
+        numbers::SIGACTION => {
             let [handler, mask, flags, restorer] = halves(b)?;
             Some(Action { handler, flags, restorer, mask })
         }
@@ -237,7 +248,7 @@ fn wanted_action(old: u32, [_, b, c, ..]: [u64; 6]) -> Result<(Option<Action>, u
             Some(Action { handler, flags, restorer, mask: low | high << 32 })
         }
     };
-    Ok((new, if old == 48 { 0 } else { c }))
+    Ok((new, if old == numbers::SIGNAL { 0 } else { c }))
 }
 
 fn action(thread: &Thread, old: u32, signal: u64, new: Option<Action>, to: u64) -> u64 {
@@ -247,9 +258,9 @@ fn action(thread: &Thread, old: u32, signal: u64, new: Option<Action>, to: u64) 
     let was = core::hint::black_box(was);
     match old {
         _ if result != 0 => result,
-        48 => was.handler,
+        numbers::SIGNAL => was.handler,
         _ if to == 0 => 0,
-        67 => put(to, [was.handler, was.mask, was.flags, was.restorer]),
+        numbers::SIGACTION => put(to, [was.handler, was.mask, was.flags, was.restorer]),
         _ => put(to, [was.handler, was.flags, was.restorer, was.mask, was.mask >> 32]),
     }
 }
@@ -259,17 +270,17 @@ fn mask(thread: &mut Thread, old: u32, [a, b, c, ..]: [u64; 6]) -> u64 {
     const LOW: u64 = 0xffff_ffff;
     let mut was = 0u64;
     let at = &raw mut was as u64;
-    if old == 73 {
+    if old == numbers::SIGPENDING {
         let result = signals::pending(thread, at, 8);
         return if result == 0 { put(a, [core::hint::black_box(was)]) } else { result };
     }
     let result = signals::mask(thread, raw::SIG_BLOCK.into(), 0, at, 8);
     let was = core::hint::black_box(was);
-    if result != 0 || old == 68 {
+    if result != 0 || old == numbers::SGETMASK {
         return if result != 0 { result } else { was & LOW };
     }
     let wanted = match (old, a as u32) {
-        (69, _) => Some(a),
+        (numbers::SSETMASK, _) => Some(a),
         _ if b == 0 => None,
         _ => {
             let Ok([set]) = halves::<1>(b) else { return EFAULT };
@@ -285,7 +296,7 @@ fn mask(thread: &mut Thread, old: u32, [a, b, c, ..]: [u64; 6]) -> u64 {
         signals::mask(thread, raw::SIG_SETMASK.into(), &raw const wanted as u64, 0, 8);
     }
     match old {
-        69 => was & LOW,
+        numbers::SSETMASK => was & LOW,
         _ if c == 0 => 0,
         _ => put(c, [was]),
     }

@@ -17,6 +17,7 @@
 //! kernel refuses. Strict mode, which knows four calls, is kept by the agent alone.
 
 use super::call::{EFAULT, EINVAL, errno};
+use super::old_numbers;
 use crate::state::runtime::runtime;
 use crate::sys::user;
 use crate::sys::{self, Errno};
@@ -111,12 +112,11 @@ pub fn judged(number: u32, arguments: [u64; 6]) -> Option<u64> {
 /// The same for a call by `int 0x80`, of which filters mostly know no more than that it is one: a question that changes
 /// nothing is put to them.
 pub fn judged_by_old_rules() -> Option<u64> {
-    const GETPID: u32 = 20;
     if !FILTERED.load(Relaxed) {
         return None;
     }
     // SAFETY: no arguments.
-    let result = unsafe { sys::for_program_by_old_rules(GETPID, [0; 6]) };
+    let result = unsafe { sys::for_program_by_old_rules(old_numbers::GETPID, [0; 6]) };
     (result != u64::from(sys::process_id())).then_some(result)
 }
 

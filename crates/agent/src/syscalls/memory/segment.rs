@@ -11,10 +11,6 @@ use crate::syscalls::own_memory::{Claim, range_of};
 use alloc::vec::Vec;
 use core::ops::Range;
 
-/// `shmat` by `int 0x80`, and `shmdt`.
-pub const ATTACH_BY_OLD_RULES: u32 = 397;
-/// See [`ATTACH_BY_OLD_RULES`].
-pub const DETACH_BY_OLD_RULES: u32 = 398;
 const SHM_REMAP: u64 = 0o40000;
 const SHM_RND: u64 = 0o20000;
 

@@ -5,10 +5,10 @@ use crate::machine::{calls, files, memory as machine_memory, moves, policies};
 use crate::signals;
 use crate::state::runtime::runtime;
 use crate::sys::raw;
-use crate::syscalls::call::{ENOSYS, Gate, Verdict};
+use crate::syscalls::call::{ENOSYS, Verdict};
 use crate::syscalls::memory::{advice, area, heap, lock, policy, remap, segment};
 use crate::syscalls::written::{self, Writes};
-use crate::syscalls::{affinity, control, descriptors, exec, limits, memory, tasks};
+use crate::syscalls::{affinity, control, descriptors, exec, limits, memory, old_numbers, tasks};
 use Subject::{Content, Control, Descriptors, Memory, Other, Paths, Placement, Signals, Tasks};
 use numalens_event::exact::by;
 
@@ -35,7 +35,7 @@ const fn scatters(by: u32) -> Writes {
 pub static ROWS: &[Row] = &[
     row(Other, "", NO_CALL),
     row(Memory, "mmap", raw::__NR_mmap)
-        .old(&[Gate::MMAP2])
+        .old(&[old_numbers::MMAP2])
         .changes(&area::Map)
         .writes(Writes::Other(written::of_mmap))
         .library(),
@@ -49,8 +49,8 @@ pub static ROWS: &[Row] = &[
         .changes(&advice::Advise)
         .writes(Writes::Other(written::of_madvise))
         .library(),
-    row(Memory, "shmat", raw::__NR_shmat).old(&[segment::ATTACH_BY_OLD_RULES]).changes(&segment::Attach),
-    row(Memory, "shmdt", raw::__NR_shmdt).old(&[segment::DETACH_BY_OLD_RULES]).changes(&segment::Detach),
+    row(Memory, "shmat", raw::__NR_shmat).old(&[old_numbers::SHMAT]).changes(&segment::Attach),
+    row(Memory, "shmdt", raw::__NR_shmdt).old(&[old_numbers::SHMDT]).changes(&segment::Detach),
     row(Memory, "mlock", raw::__NR_mlock).handled(lock::guard).writes(Writes::Other(written::of_mlock)),
     row(Memory, "mlock2", raw::__NR_mlock2).handled(lock::guard).writes(Writes::Other(written::of_mlock2)),
     row(Memory, "munlock", raw::__NR_munlock).handled(lock::guard),
@@ -116,9 +116,9 @@ pub static ROWS: &[Row] = &[
     row(Signals, "rt_sigreturn", raw::__NR_rt_sigreturn)
         .handled(|thread, _| Some(Verdict::ReturnFromSignal(signals::sigreturn(thread))))
         .strict(),
-    row(Control, "prctl", raw::__NR_prctl).old(&[172]).handled(control::process).library(),
+    row(Control, "prctl", raw::__NR_prctl).old(&[old_numbers::PRCTL]).handled(control::process).library(),
     row(Control, "arch_prctl", raw::__NR_arch_prctl).handled(control::processor).answered(control::cpuid_faults),
-    row(Control, "seccomp", raw::__NR_seccomp).old(&[354]).handled(control::seccomp),
+    row(Control, "seccomp", raw::__NR_seccomp).old(&[old_numbers::SECCOMP]).handled(control::seccomp),
     row(Control, "getrlimit", raw::__NR_getrlimit).handled(limits::get).library(),
     row(Control, "setrlimit", raw::__NR_setrlimit).handled(limits::set),
     row(Control, "prlimit64", raw::__NR_prlimit64).old(&[340]).handled(limits::get_and_set),
