@@ -2,8 +2,10 @@
 //! and said. `cargo test` runs those that are quick; `make corpus` (NUMALENS_CORPUS=all) runs all;
 //! `NUMALENS_CORPUS=redis,nginx` those.
 
-use std::path::Path;
+mod support;
+
 use std::process::{Command, Output, Stdio};
+use support::{Lab, native};
 
 /// A program of the corpus.
 struct Entry {
@@ -260,23 +262,21 @@ fn installed(command: &str) -> bool {
     std::env::split_paths(&path).chain(further).any(|folder| folder.join(command).is_file())
 }
 
-fn run(mut command: Command, folder: &Path) -> Output {
-    command.current_dir(folder).stdin(Stdio::null()).env("LC_ALL", "C").output().unwrap()
+/// Runs a command in an empty folder.
+fn run_in(lab: &Lab, mut command: Command) -> Output {
+    command.current_dir(lab.path()).stdin(Stdio::null()).env("LC_ALL", "C").output().unwrap()
 }
 
 /// What is different when the program is recorded.
 fn difference(entry: &Entry) -> Option<String> {
-    let (alone, recorded) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let profiles = tempfile::tempdir().unwrap();
-    let mut native = Command::new("sh");
-    native.args(["-c", entry.script]);
-    let native = run(native, alone.path());
-    let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
-    command
-        .args(["record", "--engine", "exact", "-q", "--machine", "4x2", "-o"])
-        .arg(profiles.path().join("p.numalens"));
-    command.args(["--", "sh", "-c", entry.script]);
-    let recorded = run(command, recorded.path());
+    let (alone, recorded, profiles) = (Lab::exact(), Lab::exact(), Lab::exact());
+    let command = ["sh", "-c", entry.script];
+    let mut by_itself = native(command[0]);
+    by_itself.args(&command[1..]);
+    let native = run_in(&alone, by_itself);
+    let mut recorder = profiles.recorder(&[]);
+    recorder.args(command);
+    let recorded = run_in(&recorded, recorder);
     let text = |output: &Output| String::from_utf8_lossy(&output.stdout).into_owned();
     (native.status != recorded.status || native.stdout != recorded.stdout).then(|| {
         format!(

@@ -1,8 +1,7 @@
 //! Programs that make code all the time: translations are given up and their memory is used again, while threads go on,
 //! and no count is lost.
 
-use super::{numalens, program};
-use numalens_profile::Profile;
+use super::*;
 use numalens_profile::ids::Page;
 use numalens_profile::tables::PageAccess;
 use std::collections::BTreeMap;
@@ -14,23 +13,19 @@ const FUNCTIONS: u64 = 10_000;
 const GROWTH: i64 = 10 << 10;
 
 fn keeps_little(how: &str) {
-    let directory = tempfile::tempdir().unwrap();
-    let program = program(directory.path(), "endless.c", &["-O1", "-pthread"]);
-    let profile = directory.path().join("p.numalens");
-    let mut record = numalens();
-    record.args(["record", "--engine", "exact", "-q", "-o"]).arg(&profile).arg("--").arg(&program);
-    record.args([how, &FUNCTIONS.to_string()]).env("NUMALENS_CODE_CACHE", "2");
-    let output = record.output().unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let lab = Lab::exact();
+    let program = lab.build("exact/endless.c", &["-O1", "-pthread"]);
+    let mut recorder = lab.recorder(&["--machine", "default"]);
+    recorder.args([&program, how, &FUNCTIONS.to_string()]).env("NUMALENS_CODE_CACHE", "2");
+    let recorded = lab.finished(&mut recorder).succeeded();
     let calls = 2 * FUNCTIONS;
-    assert_eq!(String::from_utf8_lossy(&output.stdout), format!("{calls} calls, right\n"));
-    let grown: i64 = String::from_utf8_lossy(&output.stderr).trim().parse().unwrap();
+    assert_eq!(recorded.said(), format!("{calls} calls, right\n"));
+    let grown: i64 = recorded.outcome.stderr.trim().parse().unwrap();
     assert!(grown < GROWTH, "{how}: grown by {grown} KiB");
 
     // Each call reads and writes the cell twice, and it is read twice at the end. It is alone on its page.
-    let profile = Profile::open(&profile).unwrap();
     let mut pages: BTreeMap<Page, (u64, u64)> = BTreeMap::new();
-    for row in profile.rows::<PageAccess>().unwrap() {
+    for row in recorded.profile().rows::<PageAccess>().unwrap() {
         let sum = pages.entry(row.page).or_default();
         *sum = (sum.0 + row.reads, sum.1 + row.writes);
     }
@@ -55,9 +50,7 @@ fn of_too_much_code_the_oldest_is_given_up() {
 
 #[test]
 fn a_limit_that_is_none_is_refused() {
-    let output =
-        numalens().args(["record", "--engine", "exact", "--", "/bin/true"]).env("NUMALENS_CODE_CACHE", "much").output();
-    let output = output.unwrap();
-    assert_eq!(output.status.code(), Some(125));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("NUMALENS_CODE_CACHE"), "{output:?}");
+    let mut recorder = numalens(&["record", "--engine", "exact", "--", "/bin/true"]);
+    let told = failure(recorder.env("NUMALENS_CODE_CACHE", "much"), 125);
+    assert!(told.contains("NUMALENS_CODE_CACHE"), "{told}");
 }

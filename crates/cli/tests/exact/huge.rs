@@ -1,18 +1,17 @@
 //! All of a huge page is where its first page was accessed first, whoever uses the others, and whatever happens around
 //! them.
 
-use super::{program, record};
-use numalens_profile::Profile;
+use super::*;
 use numalens_profile::tables::PageAccess;
 use numalens_topology::NodeId;
 use std::collections::{BTreeMap, BTreeSet};
 
 #[test]
 fn parts_of_huge_pages_are_where_their_first_access_placed_them() {
-    let directory = tempfile::tempdir().unwrap();
-    let huge = program(directory.path(), "huge.c", &["-O1", "-g", "-pthread"]);
-    let recorded = record(directory.path(), &[], &[huge.to_str().unwrap()]);
-    let said = String::from_utf8(recorded.output.stdout.clone()).unwrap();
+    let lab = Lab::exact();
+    let huge = lab.build("exact/huge.c", &["-O1", "-g", "-pthread"]);
+    let recorded = record(&lab, &[], &[&huge]);
+    let said = recorded.said();
     if said.contains("small") {
         eprintln!("skipped: the kernel makes no huge pages");
         return;
@@ -25,7 +24,7 @@ fn parts_of_huge_pages_are_where_their_first_access_placed_them() {
         *sum = [sum[0] + reads.parse::<u64>().unwrap(), sum[1] + writes.parse::<u64>().unwrap()];
     }
     let pages: BTreeSet<u64> = expected.keys().map(|(page, _)| *page).collect();
-    let profile = Profile::open(&recorded.profile).unwrap();
+    let profile = recorded.profile();
     let mut found: BTreeMap<(u64, Option<NodeId>), [u64; 2]> = BTreeMap::new();
     for row in profile.rows::<PageAccess>().unwrap().into_iter().filter(|row| pages.contains(&row.page.0)) {
         let sum = found.entry((row.page.0, row.home)).or_default();

@@ -1,25 +1,18 @@
 //! Pages that the kernel places in calls: they belong to the thread that makes the call.
 
-use super::{numalens, program, record};
-use numalens_profile::Profile;
+use super::*;
 use numalens_profile::tables::{PlacedPages, Thread};
-use serde_json::Value;
-
-/// The line of a test program that has this comment.
-fn line_of(source: &str, comment: &str) -> u64 {
-    source.lines().position(|line| line.contains(comment)).expect("a line") as u64 + 1
-}
 
 #[test]
 fn what_the_kernel_places_is_the_callers() {
-    let directory = tempfile::tempdir().unwrap();
-    let program = program(directory.path(), "in_calls.c", &["-O1", "-g", "-pthread"]);
-    let recorded = record(directory.path(), &[], &[program.to_str().unwrap()]);
-    assert!(recorded.output.status.success(), "{:?}", recorded.output);
-    let profile = Profile::open(&recorded.profile).unwrap();
+    let lab = Lab::exact();
+    let program = lab.build("exact/in_calls.c", &["-O1", "-g", "-pthread"]);
+    let recorded = record(&lab, &[], &[&program]);
+    assert!(recorded.outcome.status.success(), "{:?}", recorded.outcome);
+    let profile = recorded.profile();
     let threads: Vec<Thread> = profile.rows().unwrap();
     let pages: Vec<PlacedPages> = profile.rows().unwrap();
-    let said = String::from_utf8(recorded.output.stdout).unwrap();
+    let said = recorded.said();
     assert_eq!(said.lines().count(), 16, "{said}");
     for (number, line) in said.lines().enumerate() {
         let words: Vec<&str> = line.split(' ').collect();
@@ -49,21 +42,20 @@ fn what_the_kernel_places_is_the_callers() {
 
 #[test]
 fn input_that_one_thread_reads_for_all_is_advised_on() {
-    let directory = tempfile::tempdir().unwrap();
-    let input = directory.path().join("data");
+    let lab = Lab::exact();
+    let input = lab.at("data");
     std::fs::write(&input, vec![0u8; 4 << 20]).unwrap();
-    let program = program(directory.path(), "input.c", &["-O1", "-g", "-pthread"]);
-    let recorded = record(directory.path(), &[], &[program.to_str().unwrap(), input.to_str().unwrap()]);
-    assert_eq!(recorded.output.stdout, b"0\n");
-    let source = include_str!("input.c");
+    let program = lab.build("exact/input.c", &["-O1", "-g", "-pthread"]);
+    let recorded = record(&lab, &[], &[&program, &input]);
+    assert_eq!(recorded.outcome.stdout, "0\n");
+    let source = &text_of("exact/input.c");
     let report = recorded.report();
     let lines = report["lines"].as_array().unwrap();
     let work = lines.iter().find(|row| row["line"] == line_of(source, "/* WORK */")).unwrap();
     let share =
         |class: &str| work["classes"][class].as_u64().unwrap() as f64 / work["accesses"].as_u64().unwrap() as f64;
     assert!((share("remote") - 0.75).abs() < 0.01 && (share("local") - 0.25).abs() < 0.01, "{work:#}");
-    let advice = numalens().arg("advise").arg(&recorded.profile).args(["--format", "json"]).output().unwrap();
-    let advice: Value = serde_json::from_slice(&advice.stdout).unwrap();
+    let advice = recorded.advice();
     let first = &advice["findings"][0];
     assert_eq!(first["pattern"], "serial-initialisation", "{first:#}");
     assert_eq!(first["evidence"]["first_toucher"]["call"], "in a call of the kernel (read)", "{first:#}");

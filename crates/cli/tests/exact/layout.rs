@@ -1,44 +1,41 @@
 //! Where the agent's memory is: out of the program's way, or refused as something that stands there, and few mappings.
 
-use super::{numalens, program};
+use super::*;
 use numalens_profile::Profile;
-use std::path::Path;
-use std::process::{Command, Output};
 
-fn record(profile: &Path, command: &[&str]) -> Output {
-    numalens().args(["record", "--machine", "4x2", "-f", "-o"]).arg(profile).arg("--").args(command).output().unwrap()
+/// Records with what numalens says on its own.
+fn record(lab: &Lab, command: &[&str]) -> Recorded {
+    lab.finished(numalens(&["record", "--machine", "4x2", "-f", "-o"]).arg(lab.profile()).arg("--").args(command))
 }
 
 /// Runs a command natively and recorded: the same output and status.
-fn same(directory: &Path, command: &[&str]) {
-    let native = Command::new(command[0]).args(&command[1..]).output().unwrap();
-    let recorded = record(&directory.join("p"), command);
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let said = text(&recorded.stderr);
-    assert_eq!(text(&recorded.stdout), text(&native.stdout), "{command:?} {said}");
-    assert_eq!(recorded.status.code(), native.status.code(), "{command:?} {said}");
+#[track_caller]
+fn same(lab: &Lab, command: &[&str]) {
+    let native = output(native(command[0]).args(&command[1..]));
+    let recorded = record(lab, command).outcome;
+    assert_eq!(recorded.stdout, native.stdout, "{command:?} {}", recorded.stderr);
+    assert_eq!(recorded.code(), native.code(), "{command:?} {}", recorded.stderr);
 }
 
-fn losses(profile: &Path) -> u64 {
-    Profile::open(profile).unwrap().meta.losses.values().sum()
+fn losses(lab: &Lab) -> u64 {
+    Profile::open(&lab.profile()).unwrap().meta.losses.values().sum()
 }
 
 #[test]
 fn the_table_of_pages_makes_way_and_nothing_of_it_is_left() {
-    let directory = tempfile::tempdir().unwrap();
-    let fixed = program(directory.path(), "fixed.c", &["-O1", "-pthread"]);
-    let fixed = fixed.to_str().unwrap();
+    let lab = Lab::exact();
+    let fixed = lab.build("exact/fixed.c", &["-O1", "-pthread"]);
+    let fixed = &fixed;
     for how in ["map", "map-anew", "move", "attach", "unmap"] {
-        same(directory.path(), &[fixed, how]);
-        assert_eq!(losses(&directory.path().join("p")), 0, "{how}");
+        same(&lab, &[fixed, how]);
+        assert_eq!(losses(&lab), 0, "{how}");
     }
 }
 
 #[test]
 fn what_cannot_move_is_refused_and_told() {
-    let directory = tempfile::tempdir().unwrap();
-    let fixed = program(directory.path(), "fixed.c", &["-O1", "-pthread"]);
-    let profile = directory.path().join("p");
+    let lab = Lab::exact();
+    let fixed = lab.build("exact/fixed.c", &["-O1", "-pthread"]);
     for (how, wanted) in [
         // With a second thread, which may be in code that has the table's place in it.
         ("with-thread", "map: Cannot allocate memory\nanew: File exists\n"),
@@ -49,23 +46,23 @@ fn what_cannot_move_is_refused_and_told() {
                   advise: Cannot allocate memory\nlock: Cannot allocate memory\nunmap: Success\n",
         ),
     ] {
-        let recorded = record(&profile, &[fixed.to_str().unwrap(), how]);
-        let said = String::from_utf8_lossy(&recorded.stderr);
-        assert_eq!(String::from_utf8_lossy(&recorded.stdout), wanted, "{how}: {said}");
+        let recorded = record(&lab, &[&fixed, how]).outcome;
+        let said = &recorded.stderr;
+        assert_eq!(recorded.stdout, wanted, "{how}: {said}");
         assert!(recorded.status.success() && said.contains("refused, as memory of numalens is there"), "{said}");
-        assert!(losses(&profile) >= 2, "{how}");
+        assert!(losses(&lab) >= 2, "{how}");
     }
 }
 
 #[test]
 fn a_thread_takes_few_mappings() {
     const THREADS: u64 = 300;
-    let directory = tempfile::tempdir().unwrap();
-    let alive = program(directory.path(), "alive.c", &["-O1", "-pthread"]);
-    let alive = alive.to_str().unwrap();
-    let lines = |output: Output| -> u64 { String::from_utf8(output.stdout).unwrap().trim().parse().unwrap() };
-    let native = |threads: &str| lines(Command::new(alive).arg(threads).output().unwrap());
-    let recorded = |threads: &str| lines(record(&directory.path().join("p"), &[alive, threads]));
+    let lab = Lab::exact();
+    let alive = lab.build("exact/alive.c", &["-O1", "-pthread"]);
+    let alive = &alive;
+    let lines = |outcome: Outcome| -> u64 { outcome.stdout.trim().parse().unwrap() };
+    let native = |threads: &str| lines(output(native(alive).arg(threads)));
+    let recorded = |threads: &str| lines(record(&lab, &[alive, threads]).outcome);
     let threads = THREADS.to_string();
     let own = recorded(&threads) - recorded("0") - (native(&threads) - native("0"));
     assert!(own <= 4 * THREADS, "{own} mappings of {THREADS} threads");
@@ -73,7 +70,7 @@ fn a_thread_takes_few_mappings() {
 
 #[test]
 fn sanitizers_and_valgrind_run() {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     let ways: [&[&str]; 5] = [
         &["-fsanitize=address"],
         &["-fsanitize=address", "-static-libasan"],
@@ -83,16 +80,15 @@ fn sanitizers_and_valgrind_run() {
     ];
     for flags in ways {
         let flags = [flags, &["-O1", "-g", "-pthread"]].concat();
-        let checked = program(directory.path(), "checked.c", &flags);
-        let checked = checked.to_str().unwrap();
-        same(directory.path(), &[checked]);
+        let checked = lab.build("exact/checked.c", &flags);
+        let checked = &checked;
+        same(&lab, &[checked]);
         // What each of them finds; its report names addresses.
-        same(directory.path(), &[checked, "wrong"]);
+        same(&lab, &[checked, "wrong"]);
     }
-    let plain = program(directory.path(), "checked.c", &["-O1", "-g", "-pthread"]);
-    let valgrind = Command::new("valgrind").arg("--version").output();
-    if valgrind.is_ok_and(|output| output.status.success()) {
+    let plain = lab.build("exact/checked.c", &["-O1", "-g", "-pthread"]);
+    if installed("valgrind") {
         // Its whole machinery, and no more: looking for mistakes takes ten times as long.
-        same(directory.path(), &["valgrind", "-q", "--tool=none", plain.to_str().unwrap()]);
+        same(&lab, &["valgrind", "-q", "--tool=none", &plain]);
     }
 }

@@ -1,23 +1,21 @@
 //! `record --lines`: cache lines.
 
-use super::{FREESTANDING, numalens, program, record, tables};
-use numalens_profile::Profile;
+use super::schemes::tables;
+use super::*;
 use numalens_profile::tables::{CacheLine, LineCommunication};
-use std::path::Path;
-use std::process::Command;
 
-fn lines(profile: &Path) -> Vec<CacheLine> {
-    Profile::open(profile).unwrap().rows().unwrap()
+fn lines(recorded: &Recorded) -> Vec<CacheLine> {
+    recorded.profile().rows().unwrap()
 }
 
 #[test]
 fn lines_of_one_thread_equal_arithmetic() {
-    let directory = tempfile::tempdir().unwrap();
-    let kernel = program(directory.path(), "lines.S", FREESTANDING);
-    let recorded = record(directory.path(), &["--lines"], &[kernel.to_str().unwrap()]);
-    assert_eq!(recorded.output.status.code(), Some(0));
+    let lab = Lab::exact();
+    let kernel = lab.build("exact/lines.S", FREESTANDING);
+    let recorded = record(&lab, &["--lines"], &[&kernel]);
+    assert_eq!(recorded.outcome.code(), Some(0));
     assert_eq!(recorded.reads_and_writes(), (1000 + 1, 1000 + 100));
-    let rows = lines(&recorded.profile);
+    let rows = lines(&recorded);
     let sum = |of: fn(&CacheLine) -> u64| rows.iter().map(of).sum::<u64>();
     assert_eq!((sum(|row| row.reads), sum(|row| row.writes)), (1001, 1100));
     // Nobody shares them: they are told by page. One page is the zero page when it is read, and another when it is
@@ -26,18 +24,18 @@ fn lines_of_one_thread_equal_arithmetic() {
     of_pages.sort_unstable();
     assert_eq!(of_pages, [&[3, 1000 % 64][..], &[64; 15]].concat());
     assert!(rows.iter().all(|row| row.line.is_none() && row.transitions == 0));
-    assert!(lines(&record(directory.path(), &[], &[kernel.to_str().unwrap()]).profile).is_empty());
+    assert!(lines(&record(&lab, &[], &[&kernel])).is_empty());
 }
 
 #[test]
 fn turns_of_two_threads_are_told_apart() {
-    let directory = tempfile::tempdir().unwrap();
-    let turns = program(directory.path(), "turns.c", &["-O1", "-pthread"]);
-    let recorded = record(directory.path(), &["--lines"], &[turns.to_str().unwrap()]);
-    let said = String::from_utf8(recorded.output.stdout.clone()).unwrap();
+    let lab = Lab::exact();
+    let turns = lab.build("exact/turns.c", &["-O1", "-pthread"]);
+    let recorded = record(&lab, &["--lines"], &[&turns]);
+    let said = recorded.said();
     let address = |text: &str| u64::from_str_radix(text.trim_start_matches("0x"), 16).unwrap();
     let addresses: Vec<u64> = said.split_whitespace().map(address).collect();
-    let rows = lines(&recorded.profile);
+    let rows = lines(&recorded);
     let of = |address: u64| -> Vec<&CacheLine> {
         let is_it = |row: &&CacheLine| row.line.map(|line| row.page.address() + 64 * u64::from(line)) == Some(address);
         rows.iter().filter(is_it).collect()
@@ -57,15 +55,14 @@ fn turns_of_two_threads_are_told_apart() {
         let accessed: Vec<u32> = users.iter().map(|row| row.words_accessed).collect();
         assert_eq!(accessed, words);
     }
-    let pairs: Vec<LineCommunication> = Profile::open(&recorded.profile).unwrap().rows().unwrap();
+    let pairs: Vec<LineCommunication> = recorded.profile().rows().unwrap();
     let between = |a: u32, b: u32| {
         let is_it = |row: &&LineCommunication| (row.thread.0, row.other.0) == (a, b);
         pairs.iter().filter(is_it).map(|row| row.accesses).sum::<u64>()
     };
     assert!(between(1, 2) >= 299 && between(2, 1) >= 298, "{pairs:?}");
 
-    let report = numalens().arg("report").arg(&recorded.profile).args(["--format", "json"]).output().unwrap();
-    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let report = recorded.report();
     assert_eq!(report["communication"]["rule"], "last accessor of a cache line");
     let line = |name: &str| {
         let rows = report["cache_lines"].as_array().unwrap();
@@ -80,21 +77,12 @@ fn turns_of_two_threads_are_told_apart() {
 
 #[test]
 fn counting_lines_changes_no_other_count() {
-    let directory = tempfile::tempdir().unwrap();
-    let text = directory.path().join("text");
+    let lab = Lab::exact();
+    let text = lab.path().join("text");
     std::fs::write(&text, "some lines of text\n".repeat(2000)).unwrap();
     let recorded = [&["--code"][..], &["--lines"]].map(|option| {
-        let profile = directory.path().join(format!("{}.numalens", option[0]));
-        let output = Command::new("setarch")
-            .args(["-R", env!("CARGO_BIN_EXE_numalens"), "record", "--engine", "exact", "-q", "-f", "-o"])
-            .arg(&profile)
-            .args(["--machine", "4x2"])
-            .args(option)
-            .args(["--", "gzip", "-c"])
-            .arg(&text)
-            .output()
-            .unwrap();
-        (output.stdout, tables(&profile))
+        let output = recorder_in_place(&lab, option).args(["gzip", "-c"]).arg(&text).output().unwrap();
+        (output.stdout, tables(&lab))
     });
     assert!(recorded[0].1.1.len() > 3);
     assert!(recorded[0] == recorded[1]);
@@ -102,33 +90,32 @@ fn counting_lines_changes_no_other_count() {
 
 #[test]
 fn programs_notice_nothing_of_lines() {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for (source, flags) in [
         ("faults.c", &["-O2"][..]),
         ("traps.c", &["-O1"]),
         ("fork_threads.c", &["-O1", "-pthread"]),
         ("churn.c", &["-O1"]),
     ] {
-        let program = program(directory.path(), source, flags);
-        let native = Command::new(&program).output().unwrap();
-        let recorded = record(directory.path(), &["--lines"], &[program.to_str().unwrap()]);
-        let said = String::from_utf8_lossy(&recorded.output.stderr);
+        let program = lab.build(&format!("exact/{source}"), flags);
+        let native = output(&mut native(&program));
+        let recorded = record(&lab, &["--lines"], &[&program]);
+        let said = &recorded.outcome.stderr;
         assert_eq!(
-            (&recorded.output.stdout, recorded.output.status),
+            (&recorded.outcome.stdout, recorded.outcome.status),
             (&native.stdout, native.status),
             "{source}: {said}"
         );
     }
-    let killed = program(directory.path(), "killed.S", FREESTANDING);
-    let recorded = record(directory.path(), &["--lines"], &[killed.to_str().unwrap()]);
-    assert_eq!(lines(&recorded.profile).iter().map(|row| row.reads).sum::<u64>(), 5000);
+    let killed = lab.build("exact/killed.S", FREESTANDING);
+    let recorded = record(&lab, &["--lines"], &[&killed]);
+    assert_eq!(lines(&recorded).iter().map(|row| row.reads).sum::<u64>(), 5000);
 }
 
 #[test]
 fn lines_need_every_access() {
     for options in [&["--engine", "sample"][..], &["--frequency", "100"]] {
-        let output = numalens().args(["record", "--lines"]).args(options).args(["--", "true"]).output().unwrap();
-        assert_eq!(output.status.code(), Some(2));
-        assert!(String::from_utf8_lossy(&output.stderr).contains("exact engine"));
+        let told = failure(numalens(&["record", "--lines"]).args(options).args(["--", "true"]), 2);
+        assert!(told.contains("exact engine"));
     }
 }

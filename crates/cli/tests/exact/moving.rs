@@ -1,6 +1,6 @@
 //! A thread that goes to another node has accesses of its own on each, by page as by site, whatever time bins hold.
 
-use super::{numalens, program, record};
+use super::*;
 use serde_json::Value;
 
 /// As in `moving.c`: writes to each half.
@@ -8,14 +8,10 @@ const WRITES: u64 = 4 * 2 * (256 << 10);
 
 #[test]
 fn what_a_thread_did_before_it_moved_is_its_former_nodes() {
-    let directory = tempfile::tempdir().unwrap();
-    let moving = program(directory.path(), "moving.c", &["-O1", "-g"]);
-    let recorded = record(directory.path(), &[], &[moving.to_str().unwrap()]);
-    let json = |arguments: &[&str]| -> Value {
-        let output = numalens().args(arguments).arg(&recorded.profile).args(["--format", "json"]).output().unwrap();
-        serde_json::from_slice(&output.stdout).unwrap()
-    };
-    let report = json(&["report"]);
+    let lab = Lab::exact();
+    let moving = lab.build("exact/moving.c", &["-O1", "-g"]);
+    let recorded = record(&lab, &[], &[&moving]);
+    let report = recorded.report();
     // Each half: written to by the node that it lies on, which made it.
     let of = |row: &Value, key: &str| row[key].as_u64().unwrap_or_else(|| panic!("{key}: {row}"));
     let users = |row: &Value| -> Vec<(u64, u64)> {
@@ -30,9 +26,9 @@ fn what_a_thread_did_before_it_moved_is_its_former_nodes() {
     assert_eq!(halves.iter().map(|(node, _)| *node).collect::<Vec<_>>(), [0, 1], "{}", report["address_space"]);
     let away: u64 = report["pages"].as_array().unwrap().iter().map(|row| of(row, "away")).sum();
     assert!(away < WRITES / 100, "{away} accesses from elsewhere");
-    let advice = json(&["advise"]);
+    let advice = recorded.advice();
     assert_eq!(advice["findings"].as_array().map(Vec::len), Some(0), "{}", advice["findings"]);
-    let simulation = json(&["simulate"]);
+    let simulation = recorded.json(&["simulate"]);
     let first = &simulation["simulation"][0];
     assert_eq!((&first["placement"], &first["policy"]), (&"recorded".into(), &"recorded".into()));
     let local = first["local_share"].as_f64().unwrap_or_else(|| panic!("{first}"));

@@ -1,12 +1,11 @@
 //! A thread that goes to and fro between nodes: what it counts on each is what arithmetic says, by site, page and
 //! object, and the pinning log has every change.
 
-use super::{numalens, program};
+use super::*;
 use numalens_profile::Profile;
 use numalens_profile::ids::{SiteId, ThreadId};
 use numalens_profile::tables::{ObjectAccess, PageAccess, PlacedPages, Placement, SiteAccess, Thread};
 use std::collections::BTreeMap;
-use std::path::Path;
 
 /// As in `places.c`.
 const TURNS: u64 = 600;
@@ -29,27 +28,21 @@ fn to_and_fro(on_0: u64, on_3: u64) -> Writes {
     BTreeMap::from([(Some(0), on_0), (Some(3), on_3)])
 }
 
-fn recorded(profile: &Path, program: &Path, options: &[&str], how: Option<&str>) -> Profile {
-    let mut recording = numalens();
-    recording.args(["record", "--engine", "exact", "-q", "-f", "--machine", "4x2", "--placement", "none"]);
+fn recorded(lab: &Lab, program: &str, options: &[&str], how: Option<&str>) -> Profile {
+    let mut recorder = lab.recorder(&[&["--placement", "none"], options].concat());
     if let Some(how) = how {
-        recording.env("NUMALENS_EXACT", how);
+        recorder.env("NUMALENS_EXACT", how);
     }
-    let status = recording.args(options).arg("-o").arg(profile).arg("--").arg(program).status().unwrap();
-    assert!(status.success());
-    let checked = numalens().arg("check").arg(profile).output().unwrap();
-    assert!(checked.status.success(), "check: {}", String::from_utf8_lossy(&checked.stderr));
-    Profile::open(profile).unwrap()
+    lab.finished(recorder.arg(program)).succeeded().sound().profile()
 }
 
 #[test]
 fn a_thread_that_goes_to_and_fro_counts_on_each_node_what_it_does_there() {
-    let directory = tempfile::tempdir().unwrap();
-    let program =
-        program(directory.path(), "places.c", &["-O1", "-g", "-pthread", "-fno-tree-loop-distribute-patterns"]);
+    let lab = Lab::exact();
+    let program = lab.build("exact/places.c", &["-O1", "-g", "-pthread", "-fno-tree-loop-distribute-patterns"]);
     for (how, options) in [(None, &[][..]), (Some("stays"), &[]), (Some("flat"), &[]), (None, &["--objects", "exact"])]
     {
-        let profile = recorded(&directory.path().join("p.numalens"), &program, options, how);
+        let profile = recorded(&lab, &program, options, how);
         let case = format!("{how:?} {options:?}");
         let quarter = TURNS / 4 * WORDS;
         // Each function has one store, which all its writes come from.

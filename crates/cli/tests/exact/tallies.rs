@@ -1,7 +1,6 @@
 //! Groups that are anywhere in a table are counted page by page, while pages go and come.
 
-use super::{numalens, program};
-use numalens_profile::Profile;
+use super::*;
 use numalens_profile::ids::{Page, SiteId};
 use numalens_profile::tables::{PageAccess, PlacedPages, SiteAccess};
 use numalens_profile::words::Fault;
@@ -14,22 +13,13 @@ const UPDATES: u64 = 1_500_000;
 
 #[test]
 fn updates_at_random_equal_arithmetic_while_pages_go_and_come() {
-    let directory = tempfile::tempdir().unwrap();
-    let tallies = program(directory.path(), "tallies.c", &["-O2", "-g", "-pthread"]);
-    for scheme in ["flat", "stays", "loops", "usual"] {
-        let profile = directory.path().join(scheme);
-        let recorded = numalens()
-            .args(["record", "--engine", "exact", "-q", "--machine", "2x2", "--policy", "interleave", "-o"])
-            .arg(&profile)
-            .arg("--")
-            .arg(&tallies)
-            .env("NUMALENS_EXACT", scheme)
-            .output()
-            .unwrap();
-        assert!(recorded.status.success(), "{scheme}: {recorded:?}");
-        let said = String::from_utf8(recorded.stdout).unwrap();
-        let wanted: Vec<u64> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
-        let profile = Profile::open(&profile).unwrap();
+    let lab = Lab::exact();
+    let tallies = lab.build("exact/tallies.c", &["-O2", "-g", "-pthread"]);
+    for scheme in SCHEMES {
+        let options = ["--machine", "2x2", "--policy", "interleave"];
+        let recorded = record_by(&lab, scheme, &options, &[&tallies]);
+        let wanted: Vec<u64> = recorded.said().split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let profile = recorded.profile();
         let mut by_site: BTreeMap<SiteId, BTreeMap<Option<NodeId>, [u64; 2]>> = BTreeMap::new();
         for row in profile.rows::<SiteAccess>().unwrap() {
             let [reads, writes] = by_site.entry(row.site).or_default().entry(row.home).or_default();

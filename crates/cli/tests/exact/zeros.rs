@@ -1,7 +1,7 @@
 //! Memory that is read before anybody writes it: reads are counted without asking each time, and the first write is
 //! still seen.
 
-use super::{numalens, program};
+use super::*;
 use serde_json::Value;
 
 const PAGES: u64 = 16;
@@ -10,22 +10,12 @@ const ROUNDS: u64 = 200;
 
 #[test]
 fn reads_of_memory_that_is_not_written_are_unplaced_until_it_is() {
-    let directory = tempfile::tempdir().unwrap();
-    let zeros = program(directory.path(), "zeros.c", &["-O1", "-g"]);
-    for scheme in ["flat", "stays", "loops", "usual"] {
-        let profile = directory.path().join(scheme);
-        let recorded = numalens()
-            .args(["record", "--engine", "exact", "-q", "--machine", "4x2", "-o"])
-            .arg(&profile)
-            .arg("--")
-            .arg(&zeros)
-            .env("NUMALENS_EXACT", scheme)
-            .output()
-            .unwrap();
-        assert!(recorded.status.success(), "{scheme}: {recorded:?}");
-        assert_eq!(recorded.stdout, b"8 0 3\n");
-        let report = numalens().arg("report").arg(&profile).args(["--format", "json"]).output().unwrap();
-        let report: Value = serde_json::from_slice(&report.stdout).unwrap();
+    let lab = Lab::exact();
+    let zeros = lab.build("exact/zeros.c", &["-O1", "-g"]);
+    for scheme in SCHEMES {
+        let recorded = record_by(&lab, scheme, &[], &[&zeros]);
+        assert_eq!(recorded.said(), "8 0 3\n");
+        let report = recorded.report();
         // Reads, writes, unplaced, first touches of a function; all other accesses are local.
         let wanted = [
             ("one_after_the_other", [4 * ROUNDS * WORDS, 0, 4 * ROUNDS * WORDS, 0]),

@@ -4,8 +4,8 @@ use super::*;
 use numalens_profile::words::ObjectKind;
 
 /// Writes by thread to an object of a kind, and whether it is the thread's own.
-fn writes(profile: &Path) -> BTreeMap<(ThreadId, ObjectKind, bool), u64> {
-    let profile = Profile::open(profile).unwrap();
+fn writes(recorded: &Recorded) -> BTreeMap<(ThreadId, ObjectKind, bool), u64> {
+    let profile = recorded.profile();
     let objects: BTreeMap<ObjectId, Object> =
         profile.rows::<Object>().unwrap().into_iter().map(|object| (object.object, object)).collect();
     let mut sums = BTreeMap::new();
@@ -20,11 +20,11 @@ fn writes(profile: &Path) -> BTreeMap<(ThreadId, ObjectKind, bool), u64> {
 fn stacks_of_threads_that_live_a_moment_are_theirs() {
     const THREADS: usize = 200 + 50 * 4;
     const EACH: u64 = 16384 * 20;
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     let sources: &[&str] = &["-O1", "-g", "-pthread"];
     for linked in [&[][..], &["-static"], &["-xc", "-static"]] {
-        let profile = record(directory.path(), "handed_on.c", &[sources, linked].concat());
-        let sums = writes(&profile);
+        let recorded = record(&lab, "handed_on.c", &[sources, linked].concat());
+        let sums = writes(&recorded);
         // Of a static program the C library's thread-local variables are the executable's, on one page with the stack.
         let least = if linked == ["-static"] { EACH * 96 / 100 } else { EACH };
         let own = sums.iter().filter(|((_, kind, own), sum)| *kind == ObjectKind::Stack && *own && **sum >= least);
@@ -38,9 +38,8 @@ fn stacks_of_threads_that_live_a_moment_are_theirs() {
     // Threads live for less than a sample's period: each recording has a few of them, or none.
     let (mut own, mut all) = (0, 0);
     for _ in 0..20 {
-        let (profile, _) =
-            record_with(directory.path(), "handed_on.c", sources, &["--engine", "sample", "--frequency", "4000"], &[]);
-        let sums = writes(&profile);
+        let recorded = record_with(&lab, "handed_on.c", sources, &["--engine", "sample", "--frequency", "4000"], &[]);
+        let sums = writes(&recorded);
         let of_threads = || sums.iter().filter(|((thread, ..), _)| *thread != ThreadId(0));
         all += of_threads().map(|(_, sum)| sum).sum::<u64>();
         let stacks = of_threads().filter(|((_, kind, own), _)| *kind == ObjectKind::Stack && *own);
@@ -56,12 +55,12 @@ fn stacks_of_threads_that_live_a_moment_are_theirs() {
 #[test]
 fn threads_that_end_soon_have_freed_what_they_freed() {
     for linked in ["-pie", "-static"] {
-        let directory = tempfile::tempdir().unwrap();
+        let lab = Lab::exact();
         let flags = ["-O1", "-g", "-pthread", linked];
-        let (path, _) = record_with(directory.path(), "short_threads.cc", &flags, &["--objects", "exact"], &[]);
-        assert_eq!(number(&objects(&path, "short_threads.cc")["block"]["count"]), 20 * 500, "{linked}");
+        let recorded = record_with(&lab, "short_threads.cc", &flags, &["--objects", "exact"], &[]);
+        assert_eq!(number(&objects(&recorded, "short_threads.cc")["block"]["count"]), 20 * 500, "{linked}");
         let mut calls: BTreeMap<ThreadId, (u64, u64)> = BTreeMap::new();
-        for row in Profile::open(&path).unwrap().rows::<Allocation>().unwrap() {
+        for row in recorded.profile().rows::<Allocation>().unwrap() {
             let (made, freed) = calls.entry(row.thread).or_default();
             *made += u64::from(row.bytes == 40 && row.call == Call::New);
             *freed += u64::from(row.bytes == 40 && row.call == Call::Free);

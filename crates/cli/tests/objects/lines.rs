@@ -4,16 +4,10 @@ use super::*;
 
 /// Rows of a section at the line of the program with this remark.
 fn at_line<'a>(report: &'a Value, section: &str, remark: &str) -> Vec<&'a Value> {
-    let text = std::fs::read_to_string(source("lines.c")).unwrap();
-    let line = text.lines().position(|line| line.ends_with(&format!("/* {remark} */"))).unwrap() + 1;
+    let text = text_of("objects/lines.c");
+    let line = line_of(&text, &format!("/* {remark} */"));
     let here = |row: &&Value| row["file"].as_str().is_some_and(|file| file.ends_with("lines.c")) && row["line"] == line;
     report[section].as_array().unwrap().iter().filter(here).collect()
-}
-
-fn report(profile: &Path, arguments: &[&str]) -> Value {
-    let output = numalens().arg("report").arg(profile).args(["--format", "json"]).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    serde_json::from_slice(&output.stdout).unwrap()
 }
 
 fn accesses(rows: &[&Value]) -> u64 {
@@ -23,9 +17,9 @@ fn accesses(rows: &[&Value]) -> u64 {
 #[test]
 fn lines_of_an_object_and_objects_of_a_line_are_as_arithmetic_says() {
     const PASS: u64 = 60 << 20;
-    let directory = tempfile::tempdir().unwrap();
-    let profile = record(directory.path(), "lines.c", &["-O1", "-g"]);
-    let all = report(&profile, &["--section", "lines", "--section", "line-objects"]);
+    let lab = Lab::exact();
+    let recorded = record(&lab, "lines.c", &["-O1", "-g"]);
+    let all = recorded.json(&["report", "--section", "lines", "--section", "line-objects"]);
     assert_eq!(accesses(&at_line(&all, "lines", "both")), 4 * PASS);
     let behind = at_line(&all, "line_objects", "both");
     assert_eq!(accesses(&behind), 4 * PASS, "objects are all of the line");
@@ -40,8 +34,8 @@ fn lines_of_an_object_and_objects_of_a_line_are_as_arithmetic_says() {
     let only_seldom = own.iter().all(|row| row["name"] == "seldom");
     assert!(only_seldom && accesses(&own) == PASS, "{own:?}");
 
-    let number = objects(&profile, "lines.c")["seldom"]["object"].as_u64().unwrap().to_string();
-    let of_seldom = report(&profile, &["--object", &number, "--section", "lines", "--section", "objects"]);
+    let number = objects(&recorded, "lines.c")["seldom"]["object"].as_u64().unwrap().to_string();
+    let of_seldom = recorded.json(&["report", "--object", &number, "--section", "lines", "--section", "objects"]);
     let lines: Vec<&Value> = of_seldom["lines"].as_array().unwrap().iter().collect();
     assert_eq!(accesses(&lines), accesses(&of_seldom["objects"].as_array().unwrap().iter().collect::<Vec<_>>()));
     let both = at_line(&of_seldom, "lines", "both");

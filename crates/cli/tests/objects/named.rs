@@ -4,9 +4,9 @@ use super::*;
 
 #[test]
 fn blocks_have_the_names_of_the_variables_that_the_source_assigns_them_to() {
-    let directory = tempfile::tempdir().unwrap();
-    let profile = record(directory.path(), "named.cc", &["-O0", "-g"]);
-    let rows = objects(&profile, "named.cc");
+    let lab = Lab::exact();
+    let recorded = record(&lab, "named.cc", &["-O0", "-g"]);
+    let rows = objects(&recorded, "named.cc");
     for (tag, name, count) in [
         ("b", "b", 1),
         ("cells", "cells", 1),

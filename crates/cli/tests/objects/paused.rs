@@ -1,6 +1,8 @@
 //! Objects where the counting is paused.
 
 use super::*;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 
 /// What was accessed of each block in `paused.c` while that was counted: reads and writes.
 fn of_counted_parts(first: bool) -> [(&'static str, [u64; 2]); 6] {
@@ -33,8 +35,8 @@ fn of_counted_parts(first: bool) -> [(&'static str, [u64; 2]); 6] {
 const BY_USER: &str = "by a user";
 
 #[track_caller]
-fn assert_counted(profile: &Path, first: bool, what: &str) {
-    let found = objects(profile, "paused.c");
+fn assert_counted(recorded: &Recorded, first: bool, what: &str) {
+    let found = objects(recorded, "paused.c");
     for (tag, wanted) in of_counted_parts(first) {
         let row = &found[tag];
         assert_eq!([&row["reads"], &row["writes"]].map(number), wanted, "{what}: {tag}: {row}");
@@ -43,49 +45,37 @@ fn assert_counted(profile: &Path, first: bool, what: &str) {
     let most = if what == BY_USER { 16 } else { 0 };
     let unknown = found.get("objects that share a page, not told apart").map_or(0, |row| number(&row["accesses"]));
     assert!(unknown <= most, "{what}: {unknown} accesses are nobody's: {:?}", found.keys());
-    let coarsened = Profile::open(profile).unwrap().meta.coarsened;
+    let coarsened = recorded.profile().meta.coarsened;
     assert!(coarsened.is_empty(), "{what}: {coarsened:?}");
 }
 
 #[test]
 fn what_was_accessed_in_pauses_is_no_objects() {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for linked in [&["-O1", "-g", "-pthread"][..], &["-O1", "-g", "-pthread", "-static"]] {
         for (options, first) in
             [(&["--objects", "exact"][..], true), (&["--objects", "exact", "--start-paused"], false)]
         {
-            let (profile, _) = record_with(directory.path(), "paused.c", linked, options, &[]);
-            assert_counted(&profile, first, &format!("{linked:?} {options:?}"));
+            let recorded = record_with(&lab, "paused.c", linked, options, &[]);
+            assert_counted(&recorded, first, &format!("{linked:?} {options:?}"));
         }
     }
 }
 
 #[test]
 fn what_was_accessed_while_a_user_paused_is_no_objects() {
-    let directory = tempfile::tempdir().unwrap();
-    let (program, profile) = (directory.path().join("paused"), directory.path().join("p.numalens"));
-    let headers = concat!("-I", env!("CARGO_MANIFEST_DIR"), "/../../include");
-    let mut compiler = Command::new("cc");
-    compiler.args(["-O1", "-g", "-pthread", headers, "-o"]).arg(&program).arg(source("paused.c"));
-    assert!(compiler.status().unwrap().success());
-    let mut recording = numalens()
-        .args(["record", "-q", "--machine", "4x2", "--objects", "exact", "--start-paused", "-o"])
-        .arg(&profile)
-        .arg("--")
-        .args([program.to_str().unwrap(), "by user"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let lab = Lab::exact();
+    let program = lab.build("objects/paused.c", &["-O1", "-g", "-pthread"]);
+    let mut recorder = lab.recorder(&["--objects", "exact", "--start-paused"]);
+    recorder.args([&program, "by user"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut recording = recorder.spawn().unwrap();
     let (mut tell, hear) = (recording.stdin.take().unwrap(), recording.stdout.take().unwrap());
     let pid = recording.id().to_string();
     for asked in BufReader::new(hear).lines() {
         let asked = asked.unwrap();
-        let told = numalens().args(["ctl", asked.trim(), "--pid", &pid]).output().unwrap();
-        assert!(told.status.success(), "{asked}: {}", String::from_utf8_lossy(&told.stderr));
+        stdout(&mut numalens(&["ctl", asked.trim(), "--pid", &pid]));
         tell.write_all(b"\n").unwrap();
     }
-    assert!(recording.wait().unwrap().success());
-    assert!(numalens().arg("check").arg(&profile).status().unwrap().success());
-    assert_counted(&profile, false, BY_USER);
+    let recorded = lab.waited(recording).succeeded().sound();
+    assert_counted(&recorded, false, BY_USER);
 }

@@ -1,16 +1,18 @@
 //! Blocks that live for a moment.
 
 use super::*;
+use std::path::Path;
 
 /// However short blocks live, those that fill pages have exactly what was accessed there.
 #[test]
 fn blocks_of_whole_pages_have_what_arithmetic_says_however_short_they_live() {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for linked in ["-pie", "-static"] {
         for options in [&[][..], &["--cache", "32k"], &["--objects", "exact"]] {
             let flags = ["-O1", "-g", "-pthread", linked];
-            let (profile, said) = record_with(directory.path(), "temporary.c", &flags, options, &["20"]);
-            let rows = objects(&profile, "temporary.c");
+            let recorded = record_with(&lab, "temporary.c", &flags, options, &["20"]);
+            let said = recorded.said();
+            let rows = objects(&recorded, "temporary.c");
             for line in said.lines() {
                 let [tag, reads, writes] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
                 let row = &rows[tag];
@@ -24,10 +26,10 @@ fn blocks_of_whole_pages_have_what_arithmetic_says_however_short_they_live() {
 /// What an allocator clears or copies of fresh memory before it gives a block, it touches for that.
 #[test]
 fn blocks_have_the_pages_that_were_filled_for_them() {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for linked in ["-pie", "-static"] {
-        let (profile, _) = record_with(directory.path(), "filled.c", &["-O1", "-g", linked], &[], &[]);
-        let rows = objects(&profile, "filled.c");
+        let recorded = record_with(&lab, "filled.c", &["-O1", "-g", linked], &[], &[]);
+        let rows = objects(&recorded, "filled.c");
         for (tag, pages) in [("copied", 1024), ("cleared", 512)] {
             let first_touches = number(&rows[tag]["first_touch"]);
             // A page at each end may be another one's as well.
@@ -57,17 +59,16 @@ fn blocks_of_others_are_known_though_processes_are_gone_before_they_ran() {
 /// A block has ended when the call begins that ends it, which may return long after others have its memory.
 #[test]
 fn blocks_have_nothing_of_those_that_have_their_memory_before_it_is_told() {
-    let directory = tempfile::tempdir().unwrap();
-    let library = directory.path().join("liblate.so");
-    let (flags, source) = (["-O1", "-g", "-shared", "-fPIC", "-DLIBRARY", "-o"], source("told_late.c"));
-    let built = Command::new("c++").args(flags).arg(&library).arg(source).status().unwrap();
-    assert!(built.success(), "the library does not compile");
+    let lab = Lab::exact();
+    let library = lab.at("liblate.so");
+    let flags = ["c++", "-O1", "-g", "-shared", "-fPIC", "-DLIBRARY"];
+    compile("objects/told_late.c", Path::new(&library), &flags);
     for options in [&[][..], &["--objects", "exact"]] {
-        let flags = ["-O1", "-g", "-pthread", "-Wl,--no-as-needed", library.to_str().unwrap()];
-        let (profile, said) = record_with(directory.path(), "told_late.c", &flags, options, &[]);
-        assert_writes(&profile, "told_late.c", &said);
+        let flags = ["-O1", "-g", "-pthread", "-Wl,--no-as-needed", &library];
+        let recorded = record_with(&lab, "told_late.c", &flags, options, &[]);
+        assert_writes(&recorded, "told_late.c");
         // What was unmapped was mapped first, by the same threads.
-        let rows = Profile::open(&profile).unwrap().rows::<Allocation>().unwrap();
+        let rows = recorded.profile().rows::<Allocation>().unwrap();
         let of = |call| -> Vec<(ThreadId, Option<ObjectId>)> {
             let rows = rows.iter().filter(|row| row.call == call && row.bytes == 400 << 10);
             rows.map(|row| (row.thread, row.object)).collect()
@@ -79,17 +80,17 @@ fn blocks_have_nothing_of_those_that_have_their_memory_before_it_is_told() {
 /// A program says how often each of its blocks is written.
 #[track_caller]
 fn assert_writes_as_said(name: &str) {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for linked in ["-pie", "-static"] {
-        let (profile, said) = record_with(directory.path(), name, &["-O1", "-g", linked], &[], &[]);
-        assert_writes(&profile, name, &said);
+        let recorded = record_with(&lab, name, &["-O1", "-g", linked], &[], &[]);
+        assert_writes(&recorded, name);
     }
 }
 
 #[track_caller]
-fn assert_writes(profile: &Path, name: &str, said: &str) {
-    let rows = objects(profile, name);
-    for line in said.lines() {
+fn assert_writes(recorded: &Recorded, name: &str) {
+    let rows = objects(recorded, name);
+    for line in recorded.said().lines() {
         let (tag, writes) = line.split_once(' ').unwrap();
         assert_eq!(number(&rows[tag]["writes"]).to_string(), writes, "{tag}: {}", rows[tag]);
     }

@@ -1,6 +1,6 @@
 //! Damaged profiles: an error that names the file, never a panic.
 
-use crate::support::*;
+use super::*;
 use std::path::{Path, PathBuf};
 
 fn files(profile: &Path) -> Vec<PathBuf> {
@@ -53,7 +53,7 @@ fn a_damaged_package_is_refused() {
     need_recording!();
     let lab = Lab::new();
     lab.record(&[], &["sh", "-c", "exit 0"]);
-    let package = lab.folder.path().join("run.zip");
+    let package = lab.path().join("run.zip");
     assert_eq!(run(numalens(&["pack"]).arg(lab.profile()).arg("-o").arg(&package)).code(), Some(0));
     check(&package);
     let good = std::fs::read(&package).unwrap();
@@ -93,7 +93,7 @@ fn refused(path: &Path, commands: &[&str]) {
 fn truncated_and_altered_files_are_named() {
     need_recording!();
     let lab = Lab::new();
-    lab.record(&[], &[pages().to_str().unwrap(), "fork", "300"]);
+    lab.record(&[], &[pages(), "fork", "300"]);
     let profile = lab.profile();
     let files = files(&profile);
     assert!(files.len() > 10, "{files:?}");

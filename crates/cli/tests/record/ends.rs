@@ -1,6 +1,6 @@
 //! However program and recorder end, the status is the program's and the profile is sound.
 
-use crate::support::*;
+use super::*;
 use numalens_profile::tables::PlacedPages;
 use numalens_profile::words::Placed;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -144,8 +144,7 @@ fn what_is_lost_while_the_recorder_stands_still_is_counted() {
     need_recording!();
     const PAGES: u64 = 120_000;
     let lab = Lab::new();
-    let (outcome, profile) =
-        lab.record(&["--machine", "2x2"], &[awkward().to_str().unwrap(), "stall", &PAGES.to_string()]);
+    let (outcome, profile) = lab.record(&["--machine", "2x2"], &[awkward(), "stall", &PAGES.to_string()]);
     let lost = profile.meta.losses.get("perf records").copied().unwrap_or(0);
     let first = u64::from_str_radix(outcome.stdout.lines().next().unwrap(), 16).unwrap();
     let (mut seen, mut unseen) = (0, 0);
@@ -178,7 +177,7 @@ fn a_recorder_killed_early_says_so() {
 fn a_program_that_leaves_a_daemon_behind_ends_at_its_own_end() {
     need_recording!();
     let lab = Lab::new();
-    let (outcome, profile) = lab.record(&[], &[awkward().to_str().unwrap(), "daemon"]);
+    let (outcome, profile) = lab.record(&[], &[awkward(), "daemon"]);
     assert!(outcome.stdout.contains("ended\n"), "{outcome:?}");
     assert_eq!(profile.meta.exit_status, "exited 0");
 }

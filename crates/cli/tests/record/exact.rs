@@ -1,10 +1,9 @@
 //! Placed pages by arithmetic: programs that touch a known number of pages in a known way.
 
-use crate::support::*;
+use super::*;
 use numalens_profile::Profile;
 use numalens_profile::tables::{Frame, Mapping, PlacedPages, Process, Thread};
 use numalens_profile::words::{Fault, Placed, SystemCall};
-use std::path::Path;
 
 struct Run {
     profile: Profile,
@@ -15,19 +14,16 @@ struct Run {
     _lab: Lab,
 }
 
-/// Both engines must say the same of pages.
-const ENGINES: [&str; 2] = ["sample", "exact"];
-
 #[track_caller]
 fn touch(engine: &str, kind: &str) -> Run {
     touch_with(engine, pages(), kind)
 }
 
 #[track_caller]
-fn touch_with(engine: &str, program: &Path, kind: &str) -> Run {
+fn touch_with(engine: &str, program: &str, kind: &str) -> Run {
     let lab = Lab::new();
     let options = ["--engine", engine, "--machine", "4x2"];
-    let (outcome, profile) = lab.record(&options, &[program.to_str().unwrap(), kind, "700"]);
+    let (outcome, profile) = lab.record(&options, &[program, kind, "700"]);
     range(lab, profile, &outcome.stdout)
 }
 
@@ -69,7 +65,7 @@ impl Run {
     /// Some were placed by one of the lines with a comment.
     #[track_caller]
     fn by_line(&self, comment: &str, wanted: impl Fn(&PlacedPages) -> bool) {
-        let source = include_str!("pages.c");
+        let source = text_of("record/pages.c");
         let lines: Vec<u32> =
             (1..).zip(source.lines()).filter(|(_, line)| line.contains(comment)).map(|(number, _)| number).collect();
         let frames = self.profile.rows::<Frame>().unwrap();

@@ -1,25 +1,15 @@
 //! Code whose file cannot be found where it was when the recording ends: names and lines are those of what was
 //! executed.
 
-use crate::support::*;
+use super::*;
 use numalens_profile::tables;
-use serde_json::Value;
 use std::process::Command;
-use std::sync::OnceLock;
 
-/// The line of the program that accesses.
-fn expected() -> u64 {
-    include_str!("gone.c").lines().position(|line| line.ends_with("// EXPECT")).unwrap() as u64 + 1
-}
-
-/// The program, compiled once.
 fn gone() -> &'static str {
-    static PROGRAM: OnceLock<String> = OnceLock::new();
-    PROGRAM.get_or_init(|| built("gone", &["-ldl"]).display().to_string())
+    built("record/gone.c", &["-ldl"])
 }
 
 /// With the sample engine a process waits at its end until its files have been looked at.
-const ENGINES: &[&str] = &["exact", "sample"];
 const WAITING: &[&str] = &["sample"];
 
 /// Records a program with some engines: most accesses are of one line, in a function that has its name.
@@ -28,11 +18,9 @@ fn is_named(what: &str, engines: &[&str], program: &[&str]) {
         let lab = Lab::new();
         let (outcome, _) = lab.record(&["--engine", engine, "--machine", "4x2"], program);
         assert_eq!(outcome.stdout.trim(), (3000u64 << 17).to_string(), "{what}, {engine}");
-        let report = run(numalens(&["report", "--format", "json"]).arg(lab.profile()));
-        let report: Value = serde_json::from_str(&report.stdout).unwrap();
-        let first = &report["lines"][0];
+        let first = &lab.json(&["report"])["lines"][0];
         assert_eq!(first["function"], "worker", "{what}, {engine}: {first}");
-        assert_eq!(first["line"].as_u64(), Some(expected()), "{what}, {engine}: {first}");
+        assert_eq!(first["line"].as_u64(), Some(expected("record/gone.c", "")), "{what}, {engine}: {first}");
         assert!(first["file"].as_str().is_some_and(|file| file.ends_with("gone.c")), "{what}, {engine}: {first}");
     }
 }
@@ -44,14 +32,14 @@ fn a_library_that_is_unlinked_once_it_is_loaded_has_names() {
         eprintln!("skipped: what is unlinked at once is read by root only");
         return;
     }
-    let library = built("gone", &["-shared", "-fPIC", "-DLIBRARY"]);
-    is_named("library", ENGINES, &[gone(), "library", library.to_str().unwrap()]);
+    let library = built("record/gone.c", &["-shared", "-fPIC", "-DLIBRARY"]);
+    is_named("library", &ENGINES, &[gone(), "library", library]);
 }
 
 #[test]
 fn a_program_that_never_had_a_name_has_names() {
     need_recording!();
-    is_named("memory", ENGINES, &[gone(), "memory"]);
+    is_named("memory", &ENGINES, &[gone(), "memory"]);
 }
 
 #[test]
@@ -83,7 +71,7 @@ fn a_process_in_a_pid_namespace_of_its_own_is_none_of_ours() {
         return;
     }
     let command = [&own[..], &[gone(), "work"]].concat();
-    is_named("pid namespace", ENGINES, &command);
+    is_named("pid namespace", &ENGINES, &command);
     let lab = Lab::new();
     let (_, profile) = lab.record(&["--engine", "exact", "--machine", "4x2"], &command);
     assert_eq!(profile.meta.notes.iter().find(|note| note.contains("still ran")), None);

@@ -1,11 +1,9 @@
 //! Processes that the command leaves in the background: named when the recording ends without them, recorded to their
 //! end with `--wait-all`.
 
-use crate::support::*;
+use super::*;
 use numalens_profile::Profile;
 use numalens_profile::tables::Process;
-
-const ENGINES: [&str; 2] = ["sample", "exact"];
 
 /// `awkward lingers`, whose command has ended by now.
 fn lingering(lab: &Lab, engine: &str, options: &[&str]) -> Served {

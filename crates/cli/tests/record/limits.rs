@@ -1,17 +1,15 @@
 //! Limits of the shell: raised for the recorder as far as they may be, kept for the program, found before it runs
 //! otherwise. And what else a shell may have set that a recorder stumbles over.
 
-use crate::support::*;
+use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
 
-const ENGINES: [&str; 2] = ["sample", "exact"];
-
 /// `command`, started by a shell that has executed `setup`.
 fn after(setup: &str, command: &Command) -> Command {
-    let mut shell = in_order(Command::new("sh"));
+    let mut shell = native("sh");
     shell.args(["-c", &format!("{setup}; exec \"$0\" \"$@\"")]).arg(command.get_program()).args(command.get_args());
     if let Some(folder) = command.get_current_dir() {
         shell.current_dir(folder);
@@ -25,7 +23,7 @@ fn soft_limits_are_the_programs() {
     const SETUP: &str = "ulimit -S -n 16; ulimit -S -f 4; ulimit -S -s 64; ulimit -S -l 0; ulimit -S -t 100";
     const SHOW: &str =
         "ulimit -S -n; ulimit -S -f; ulimit -S -s; ulimit -S -l; ulimit -S -t; ulimit -H -n; ulimit -H -f";
-    let alone = run(&mut after(SETUP, in_order(Command::new("sh")).args(["-c", SHOW])));
+    let alone = run(&mut after(SETUP, native("sh").args(["-c", SHOW])));
     assert!(alone.stdout.starts_with("16\n4\n64\n"), "{alone:?}");
     for engine in ENGINES {
         let lab = Lab::new();
@@ -81,7 +79,7 @@ fn what_cannot_be_raised_is_found_before_the_program_runs() {
 
 #[track_caller]
 fn nothing_is_left(lab: &Lab, what: &str) {
-    let left: Vec<_> = std::fs::read_dir(lab.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left: Vec<_> = std::fs::read_dir(lab.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(left.is_empty(), "{what}: {left:?}");
 }
 
@@ -136,7 +134,7 @@ fn where_memory_files_are_refused_the_profile_says_what_it_lacks() {
 fn a_program_without_the_library_is_named() {
     need_recording!();
     let lab = Lab::new();
-    let script = format!("{} fork; /bin/echo ended", awkward_static().display());
+    let script = format!("{} fork; /bin/echo ended", awkward_static());
     let (_, profile) = lab.record(&[], &["sh", "-c", &script]);
     let unobserved = &profile.meta.unobserved;
     // The static program and its four children.
@@ -165,7 +163,7 @@ fn profiles_are_their_users_alone_whatever_the_umask() {
                 let path = entry.unwrap().path();
                 assert_eq!(mode(&path), 0o600, "{}", path.display());
             }
-            let packed = lab.folder.path().join("run.zip");
+            let packed = lab.path().join("run.zip");
             let mut pack = numalens(&["pack", "-o"]);
             assert_eq!(
                 run(&mut after(&format!("umask {umask}"), pack.arg(&packed).arg(lab.profile()))).code(),
@@ -193,8 +191,8 @@ fn a_machines_files_find_another_place_where_memory_has_no_room() {
             .args(recorder.get_args())
             .args(["cat", "/sys/devices/system/node/online"]),
     );
-    let mut outer = in_order(Command::new("unshare"));
-    outer.arg("-m").arg(inner.get_program()).args(inner.get_args()).current_dir(lab.folder.path());
+    let mut outer = native("unshare");
+    outer.arg("-m").arg(inner.get_program()).args(inner.get_args()).current_dir(lab.path());
     let outcome = run(&mut outer);
     assert_eq!((outcome.code(), outcome.stdout.as_str(), outcome.stderr.as_str()), (Some(0), "0-3\n", ""));
     assert!(lab.sound().meta.notes.is_empty());

@@ -1,14 +1,12 @@
 //! What a program says by numalens.h, and a user by `numalens ctl`: when to count, phases, blocks of its own allocator.
 
-use crate::support::*;
+use super::*;
 use numalens_profile::tables::{Frame, Object, ObjectAccess, Phase, Process, Site};
 use numalens_profile::words::ObjectKind;
-use serde_json::Value;
 
 /// Functions with accesses.
 fn functions(lab: &Lab) -> Vec<String> {
-    let report = run(numalens(&["report", "--section", "functions", "--format", "json"]).arg(lab.profile()));
-    let report: Value = serde_json::from_str(&report.stdout).unwrap();
+    let report = lab.json(&["report", "--section", "functions"]);
     let rows = report["functions"].as_array().unwrap().iter();
     rows.filter(|row| row["accesses"].as_u64().unwrap() > 0)
         .map(|row| row["function"].as_str().unwrap().to_owned())
@@ -18,9 +16,9 @@ fn functions(lab: &Lab) -> Vec<String> {
 #[test]
 fn a_program_says_when_to_count_and_names_phases() {
     need_recording!();
-    for engine in ["sample", "exact"] {
+    for engine in ENGINES {
         let lab = Lab::new();
-        let (outcome, profile) = lab.record(&["--start-paused", "--engine", engine], &[marks().to_str().unwrap()]);
+        let (outcome, profile) = lab.record(&["--start-paused", "--engine", engine], &[marks()]);
         assert_eq!(outcome.stderr, "");
         let found = functions(&lab);
         assert!(found.iter().any(|name| name == "inside"), "{engine}: {found:?}");
@@ -44,7 +42,7 @@ fn a_program_says_when_to_count_and_names_phases() {
         assert!(unknown.stderr.contains("no phase `unknown`; there are: half way, inner, solve"), "{}", unknown.stderr);
         // Nothing of it without the option, but the pause in the end.
         let lab = Lab::new();
-        lab.record(&["--engine", engine], &[marks().to_str().unwrap()]);
+        lab.record(&["--engine", engine], &[marks()]);
         assert!(functions(&lab).iter().any(|name| name == "outside"), "{engine}");
     }
 }
@@ -55,19 +53,15 @@ fn a_program_says_when_to_count_and_names_phases() {
 fn a_phase_of_a_short_recording_has_its_accesses() {
     need_recording!();
     let lab = Lab::new();
-    lab.record(&["--engine", "exact"], &[marks().to_str().unwrap(), "phases"]);
-    let json = |arguments: &[&str]| -> Value {
-        let report = run(numalens(&["report", "--format", "json"]).args(arguments).arg(lab.profile()));
-        serde_json::from_str(&report.stdout).unwrap()
-    };
-    let phases = json(&["--section", "phases"])["phases"].clone();
+    lab.record(&["--engine", "exact"], &[marks(), "phases"]);
+    let phases = lab.json(&["report", "--section", "phases"])["phases"].clone();
     let share = |name: &str| {
         let mut rows = phases.as_array().unwrap().iter();
         rows.find(|row| row["name"] == name).unwrap()["share"].as_f64().unwrap()
     };
     // Five sixths, but what runs until the reading.
     assert!(share("solve") > 60.0 && share("before") < 30.0 && share("after") < 30.0, "{phases:#}");
-    let of_phase = json(&["--section", "summary", "--phase", "solve"])["summary"]["accesses"].clone();
+    let of_phase = lab.json(&["report", "--section", "summary", "--phase", "solve"])["summary"]["accesses"].clone();
     let row = phases.as_array().unwrap().iter().find(|row| row["name"] == "solve").unwrap();
     assert_eq!(of_phase, row["accesses"], "the section and --phase");
 }
@@ -75,10 +69,10 @@ fn a_phase_of_a_short_recording_has_its_accesses() {
 #[test]
 fn a_block_of_the_programs_own_allocator_is_an_object() {
     need_recording!();
-    let static_one = built("marks", &["-static"]);
-    for (engine, program) in [("sample", marks()), ("exact", marks()), ("exact", static_one.as_path())] {
+    let static_one = built("record/marks.c", &["-static"]);
+    for (engine, program) in [("sample", marks()), ("exact", marks()), ("exact", static_one)] {
         let lab = Lab::new();
-        let (_, profile) = lab.record(&["--engine", engine], &[program.to_str().unwrap(), "arena"]);
+        let (_, profile) = lab.record(&["--engine", engine], &[program, "arena"]);
         let objects = profile.rows::<Object>().unwrap();
         let grid = objects.iter().find(|object| object.name == "the grid").expect("the block's name");
         assert_eq!((grid.kind, grid.size, grid.count), (ObjectKind::Heap, 1 << 20, 1), "{program:?}");
@@ -86,9 +80,7 @@ fn a_block_of_the_programs_own_allocator_is_an_object() {
         let site = profile.rows::<Site>().unwrap().into_iter().find(|site| Some(site.site) == grid.site).unwrap();
         let frames = profile.rows::<Frame>().unwrap();
         let frame = frames.iter().find(|frame| frame.site == site.site).expect("a line");
-        let source = include_str!("marks.c");
-        let wanted = source.lines().position(|line| line.contains("EXPECT grid")).unwrap() + 1;
-        assert_eq!(frame.line, Some(wanted as u32), "{program:?}");
+        assert_eq!(frame.line.map(u64::from), Some(expected("record/marks.c", "grid")), "{program:?}");
         let rows = profile.rows::<ObjectAccess>().unwrap();
         let all: u64 = rows.iter().map(|row| row.reads + row.writes).sum();
         let of_grid =
@@ -100,7 +92,7 @@ fn a_block_of_the_programs_own_allocator_is_an_object() {
 #[test]
 fn a_user_says_when_to_count() {
     need_recording!();
-    for engine in ["sample", "exact"] {
+    for engine in ENGINES {
         let lab = Lab::new();
         let mut command = lab.recorder(&["--start-paused", "--engine", engine]);
         command.arg(awkward()).arg("serve");
@@ -136,7 +128,7 @@ fn a_user_says_when_to_count() {
 #[test]
 fn a_recording_that_was_never_started_says_so() {
     need_recording!();
-    for engine in ["sample", "exact"] {
+    for engine in ENGINES {
         let lab = Lab::new();
         let (_, profile) = lab.record(&["--start-paused", "--engine", engine], &["sh", "-c", "exit 0"]);
         assert_eq!(profile.meta.counted_ns, Some(0));
@@ -149,7 +141,7 @@ fn a_recording_that_was_never_started_says_so() {
 #[test]
 fn children_that_are_left_out_are_named() {
     need_recording!();
-    for engine in ["sample", "exact"] {
+    for engine in ENGINES {
         let lab = Lab::new();
         // What the command executes itself is the command.
         let script = "/bin/echo one; (exit 3); echo $?; exec env sh -c '/bin/echo two; exit 0'";

@@ -1,6 +1,6 @@
 //! What a user can get wrong, and what the options do.
 
-use crate::support::*;
+use super::*;
 use numalens_profile::Profile;
 use numalens_profile::tables::{PlacedPages, Placement, Thread};
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Stdio};
 
 fn file(lab: &Lab, name: &str, text: &str, mode: u32) -> String {
-    let path = lab.folder.path().join(name);
+    let path = lab.path().join(name);
     std::fs::write(&path, text).unwrap();
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
     path.to_str().unwrap().to_owned()
@@ -21,7 +21,7 @@ fn commands_that_cannot_be_run_are_named_and_leave_nothing() {
     let cases = [
         ("no-such-command".to_owned(), 127, "not found"),
         ("/no/such/file".to_owned(), 127, "not found"),
-        (lab.folder.path().to_str().unwrap().to_owned(), 126, "directory"),
+        (lab.path().to_str().unwrap().to_owned(), 126, "directory"),
         (file(&lab, "plain", "text", 0o644), 126, "permission"),
         (file(&lab, "text", "echo hello\n", 0o755), 126, "#!"),
         (
@@ -76,7 +76,7 @@ fn a_missing_process_is_named() {
     let mut child = Command::new("true").spawn().unwrap();
     let pid = child.id().to_string();
     child.wait().unwrap();
-    let outcome = run(numalens(&["record", "-q", "--pid", &pid]).current_dir(Lab::new().folder.path()));
+    let outcome = run(numalens(&["record", "-q", "--pid", &pid]).current_dir(Lab::new().path()));
     assert_eq!(outcome.code(), Some(125));
     assert!(outcome.stderr.contains(&pid) && outcome.stderr.contains("does not exist"), "{outcome:?}");
 }
@@ -129,7 +129,7 @@ fn the_whole_system_can_be_watched() {
 /// Records a program, and looks at its profile while its folder is still there.
 fn with<T>(options: &[&str], look: impl FnOnce(&Profile) -> T) -> T {
     let lab = Lab::new();
-    let (_, profile) = lab.record(options, &[pages().to_str().unwrap(), "thread", "2000"]);
+    let (_, profile) = lab.record(options, &[pages(), "thread", "2000"]);
     look(&profile)
 }
 

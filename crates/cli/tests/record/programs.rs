@@ -1,6 +1,6 @@
 //! Programs do the same under numalens as alone, and their profiles are sound.
 
-use crate::support::*;
+use super::*;
 use numalens_profile::tables::{Process, Thread};
 use std::process::Command;
 
@@ -8,8 +8,8 @@ use std::process::Command;
 #[track_caller]
 fn same(program: &[&str], adapt: impl Fn(&mut Command)) -> numalens_profile::Profile {
     let lab = Lab::new();
-    let mut alone = in_order(Command::new(program[0]));
-    adapt(alone.args(&program[1..]).current_dir(lab.folder.path()));
+    let mut alone = native(program[0]);
+    adapt(alone.args(&program[1..]).current_dir(lab.path()));
     let mut recorded = lab.recorder(&[]);
     adapt(recorded.args(program));
     let (alone, recorded) = (run(&mut alone), run(&mut recorded));
@@ -76,7 +76,7 @@ fn closed_descriptors_are_nobodys() {
 fn compilers_and_what_they_make() {
     need_recording!();
     let lab = Lab::new();
-    let place = |name: &str| lab.folder.path().join(name).to_str().unwrap().to_owned();
+    let place = |name: &str| lab.at(name);
     std::fs::write(place("wrong.c"), "int main(void) { return missing; }").unwrap();
     same(&["cc", &place("wrong.c")], |_| {});
     let source = "#include <stdio.h>\nint main(void) { static int many[100000]; long sum = 0;\n#pragma omp parallel for reduction(+:sum) num_threads(4)\nfor (int i = 0; i < 100000; i++) sum += many[i] = i;\nprintf(\"%ld\\n\", sum); return 2; }";
@@ -102,11 +102,7 @@ fn compilers_and_what_they_make() {
         std::fs::write(place(file), source).unwrap();
         let binary = place(&format!("{file}.out"));
         let mut command = Command::new(compiler);
-        command
-            .args(arguments)
-            .args([&binary, &place(file)])
-            .env("GOCACHE", place("cache"))
-            .current_dir(lab.folder.path());
+        command.args(arguments).args([&binary, &place(file)]).env("GOCACHE", place("cache")).current_dir(lab.path());
         match command.status() {
             Ok(status) if status.success() => drop(same(&[&binary], |_| {})),
             other => eprintln!("skipped: {compiler}: {other:?}"),
@@ -121,11 +117,11 @@ fn awkward_programs() {
     need_recording!();
     let kinds = ["closes", "unmaps", "fork", "vfork", "spawn", "clone", "handlers", "seccomp"];
     for kind in kinds {
-        same(&[awkward().to_str().unwrap(), kind], |_| {});
+        same(&[awkward(), kind], |_| {});
     }
     if is_root() {
         // Another user must be able to go there.
-        same(&[awkward().to_str().unwrap(), "nobody"], |_| {});
+        same(&[awkward(), "nobody"], |_| {});
     }
 }
 
@@ -133,7 +129,7 @@ fn awkward_programs() {
 fn a_static_program_is_recorded_without_its_heap() {
     need_recording!();
     let program = awkward_static();
-    let profile = same(&[program.to_str().unwrap(), "fork"], |_| {});
+    let profile = same(&[program, "fork"], |_| {});
     let processes = profile.rows::<Process>().unwrap();
     assert_eq!(processes.len(), 5, "{processes:?}");
     assert!(processes.iter().all(|process| !process.heap_observed));
@@ -142,7 +138,7 @@ fn a_static_program_is_recorded_without_its_heap() {
 #[test]
 fn many_threads_and_many_processes() {
     need_recording!();
-    let profile = same(&[awkward().to_str().unwrap(), "threads"], |_| {});
+    let profile = same(&[awkward(), "threads"], |_| {});
     assert_eq!(profile.rows::<Thread>().unwrap().len(), 301);
     let lab = Lab::new();
     let (_, profile) = lab.record(&[], &["sh", "-c", "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done"]);
@@ -166,6 +162,6 @@ fn an_exec_chain_is_one_process() {
 fn children_can_be_left_out() {
     need_recording!();
     let lab = Lab::new();
-    let (_, profile) = lab.record(&["--no-follow"], &[awkward().to_str().unwrap(), "fork"]);
+    let (_, profile) = lab.record(&["--no-follow"], &[awkward(), "fork"]);
     assert_eq!((profile.rows::<Process>().unwrap().len(), profile.rows::<Thread>().unwrap().len()), (1, 1));
 }

@@ -1,11 +1,11 @@
 //! What a terminal shows while a program is recorded, and that it is gone afterwards.
 
-use crate::support::*;
+use super::*;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 /// A terminal: our side, and the program's.
 fn terminal() -> (File, File) {
@@ -25,9 +25,8 @@ fn a_terminal_sees_how_far_it_is() {
     let directory = tempfile::tempdir().unwrap();
     let (mut ours, theirs) = terminal();
     let fd = theirs.as_raw_fd();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
-    command.args(["record", "--engine", "exact", "--machine", "4x2", "-o"]).arg(directory.path().join("p.numalens"));
-    command.args(["--", "sh", "-c", "read line"]).env("TERM", "xterm");
+    let mut command = numalens(&["record", "--engine", "exact", "--machine", "4x2", "-o"]);
+    command.arg(directory.path().join("p.numalens")).args(["--", "sh", "-c", "read line"]).env("TERM", "xterm");
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(theirs.try_clone().unwrap());
     // SAFETY: these calls may be made between fork and exec.
     unsafe {

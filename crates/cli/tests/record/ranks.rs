@@ -1,6 +1,6 @@
 //! MPI programs under Open MPI's launcher: a profile of each rank, and one of all.
 
-use crate::support::*;
+use super::*;
 use numalens_profile::Profile;
 use numalens_profile::tables::{PlacedPages, Process, Site};
 use std::collections::BTreeSet;
@@ -27,14 +27,14 @@ fn first_touches(profile: &Profile) -> u64 {
 fn each_rank_records_itself_and_a_report_reads_all() {
     need_recording!();
     let lab = Lab::new();
-    for engine in ["sample", "exact"] {
-        let name = |rank: &str| lab.folder.path().join(format!("{engine}-{rank}.numalens"));
+    for engine in ENGINES {
+        let name = |rank: &str| lab.path().join(format!("{engine}-{rank}.numalens"));
         let outcome = run(mpirun()
-            .arg(numalens(&[]).get_program())
+            .arg(NUMALENS)
             .args(["record", "-q", "--engine", engine, "-o"])
             .arg(name("%r"))
             .arg("--")
-            .args([pages().to_str().unwrap(), "write", "500"]));
+            .args([pages(), "write", "500"]));
         assert_eq!(outcome.code(), Some(0), "{outcome:?}");
         let paths: Vec<PathBuf> = ["0", "1"].map(name).into();
         let alone: Vec<Profile> = paths.iter().map(|path| Profile::open(path).unwrap()).collect();
@@ -66,25 +66,21 @@ fn each_rank_records_itself_and_a_report_reads_all() {
 #[test]
 fn ranks_know_where_memory_is_that_they_share() {
     need_recording!();
-    let program = built("ranks_share", &[]);
+    let program = built("record/ranks_share.c", &[]);
     for (machine, shell) in [("2x2", false), ("2x2", true), ("real", false)] {
         let lab = Lab::new();
-        let at = |name: &str| lab.folder.path().join(name);
+        let at = |name: &str| lab.path().join(name);
         std::fs::File::create(at("memory")).and_then(|file| file.set_len(256 * 4096)).unwrap();
         assert!(Command::new("mkfifo").arg(at("turn")).status().unwrap().success());
         let mut command = mpirun();
         if shell {
             command.args(["sh", "-c", "\"$@\"; exit $?", "sh"]);
         }
-        command
-            .arg(numalens(&[]).get_program())
-            .args(["record", "-q", "--machine", machine, "-o"])
-            .arg(at("%r.numalens"));
-        let outcome = run(command.arg("--").arg(&program).args([at("memory"), at("turn")]));
+        command.arg(NUMALENS).args(["record", "-q", "--machine", machine, "-o"]).arg(at("%r.numalens"));
+        let outcome = run(command.arg("--").arg(program).args([at("memory"), at("turn")]));
         assert_eq!(outcome.code(), Some(0), "{machine}: {outcome:?}");
-        let report = run(numalens(&["report", "--section", "functions", "--format", "json"])
-            .args([at("0.numalens"), at("1.numalens")]));
-        let report: serde_json::Value = serde_json::from_str(&report.stdout).unwrap();
+        let both = [at("0.numalens"), at("1.numalens")];
+        let report = json(numalens(&["report", "--section", "functions"]).args(both));
         let functions = report["functions"].as_array().unwrap();
         let named = |name: &str| functions.iter().find(|row| row["function"] == name).unwrap();
         let (reads, writes) = (named("read_all"), named("write_all"));
@@ -103,12 +99,12 @@ fn the_launcher_is_recorded_with_its_ranks() {
     let launcher = mpirun();
     let mut recorder = lab.recorder(&[]);
     recorder.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
-    recorder.arg(launcher.get_program()).args(launcher.get_args()).args([pages().to_str().unwrap(), "write", "500"]);
+    recorder.arg(launcher.get_program()).args(launcher.get_args()).args([pages(), "write", "500"]);
     let outcome = run(&mut recorder);
     assert_eq!(outcome.code(), Some(0), "{outcome:?}");
     let processes = lab.sound().rows::<Process>().unwrap();
     let of_pages: BTreeSet<_> =
-        processes.iter().filter(|row| row.command.starts_with(pages().to_str().unwrap())).map(|row| row.rank).collect();
+        processes.iter().filter(|row| row.command.starts_with(pages())).map(|row| row.rank).collect();
     assert_eq!(of_pages, BTreeSet::from([Some(0), Some(1)]));
     let launcher = processes.iter().find(|row| row.command.starts_with("mpirun")).unwrap();
     assert_eq!(launcher.rank, None);
@@ -128,12 +124,12 @@ fn ranks_of_programs_that_are_gone_at_once() {
 fn profiles_that_do_not_go_together_are_refused() {
     need_recording!();
     let lab = Lab::new();
-    let name = |engine: &str| lab.folder.path().join(format!("{engine}.numalens"));
-    for engine in ["sample", "exact"] {
+    let name = |engine: &str| lab.path().join(format!("{engine}.numalens"));
+    for engine in ENGINES {
         let outcome = run(numalens(&["record", "-q", "--engine", engine, "-o"]).arg(name(engine)).args(["--", "true"]));
         assert_eq!(outcome.code(), Some(0), "{outcome:?}");
     }
-    let output = lab.folder.path().join("both.numalens");
+    let output = lab.path().join("both.numalens");
     let both = [name("sample"), name("exact")];
     let merged = run(numalens(&["merge"]).args(&both).arg("-o").arg(&output));
     let reported = run(numalens(&["report"]).args(&both));

@@ -1,15 +1,9 @@
 //! OpenMP's parallel regions are phases, by the place in the program that begins them.
 
-use crate::support::*;
+use super::*;
 use numalens_profile::Profile;
 use numalens_profile::tables::{Phase, Site};
-use std::path::Path;
 use std::process::Command;
-
-/// The number of the line of `source` with a comment `EXPECT tag`.
-fn line(source: &str, tag: &str) -> usize {
-    source.lines().position(|line| line.ends_with(&format!("EXPECT {tag}"))).expect("a tagged line") + 1
-}
 
 /// Phases of a name, which all have a place, a thread and an end.
 fn phases(profile: &Profile, name: &str) -> Vec<Phase> {
@@ -27,19 +21,19 @@ fn phases(profile: &Profile, name: &str) -> Vec<Phase> {
 #[test]
 fn regions_are_phases() {
     need_recording!();
-    let source = include_str!("regions.c");
     // A static program has its runtime's symbols. Optimized, regions at the end of their functions are begun by a jump.
-    let built = |flags: &[&str]| built("regions", flags);
+    let built = |flags: &[&str]| built("record/regions.c", flags);
     let [shared, jumps, whole] = [&["-fopenmp"][..], &["-fopenmp", "-O2"], &["-fopenmp", "-O2", "-static"]].map(built);
-    let alone = run(&mut Command::new(&shared));
+    let alone = run(&mut Command::new(shared));
     for (engine, program) in
-        [("sample", &shared), ("sample", &jumps), ("exact", &shared), ("exact", &jumps), ("exact", &whole)]
+        [("sample", shared), ("sample", jumps), ("exact", shared), ("exact", jumps), ("exact", whole)]
     {
         let lab = Lab::new();
-        let (outcome, profile) = lab.record(&["--engine", engine], &[program.to_str().unwrap()]);
+        let (outcome, profile) = lab.record(&["--engine", engine], &[program]);
         assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), (alone.stdout.as_str(), ""), "{engine}");
-        let [fill, step, total] = ["fill", "step", "total"]
-            .map(|tag| phases(&profile, &format!("omp parallel {tag} at regions.c:{}", line(source, tag))));
+        let [fill, step, total] = ["fill", "step", "total"].map(|tag| {
+            phases(&profile, &format!("omp parallel {tag} at regions.c:{}", expected("record/regions.c", tag)))
+        });
         assert_eq!((fill.len(), total.len()), (1, 1), "{engine}");
         // Twenty thousand of them, one for each time bin at most.
         assert!(step.len() as u32 <= profile.meta.bins, "{engine}: {}", step.len());
@@ -58,13 +52,15 @@ fn regions_are_phases() {
 #[test]
 fn a_runtime_for_tools_names_its_regions() {
     need_recording!();
-    let program = built("regions_tool", &["-l:libomp.so.5"]);
-    let source = include_str!("regions_tool.c");
-    for engine in ["sample", "exact"] {
+    let program = built("record/regions_tool.c", &["-l:libomp.so.5"]);
+    for engine in ENGINES {
         let lab = Lab::new();
-        let (outcome, profile) = lab.record(&["--engine", engine], &[program.to_str().unwrap()]);
+        let (outcome, profile) = lab.record(&["--engine", engine], &[program]);
         assert_eq!((outcome.stdout.as_str(), outcome.stderr.as_str()), ("2000000\n", ""), "{engine}");
-        let found = phases(&profile, &format!("omp parallel main at regions_tool.c:{}", line(source, "region")));
+        let found = phases(
+            &profile,
+            &format!("omp parallel main at regions_tool.c:{}", expected("record/regions_tool.c", "region")),
+        );
         assert_eq!(found.len(), 1, "{engine}");
     }
 }
@@ -73,9 +69,9 @@ fn a_runtime_for_tools_names_its_regions() {
 #[test]
 fn a_region_is_its_own_runtimes() {
     need_recording!();
-    let folder = tempfile::tempdir().unwrap();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/record/regions_module.c");
-    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let folder = Lab::new();
+    let source = source("record/regions_module.c");
+    let at = |name: &str| folder.at(name);
     let compile = |arguments: &[&str]| {
         let status = Command::new("cc").args(["-O1", "-o"]).args(arguments).arg(&source).status().unwrap();
         assert!(status.success(), "{arguments:?}");
@@ -92,7 +88,7 @@ fn a_region_is_its_own_runtimes() {
     for order in [[&own, &other], [&other, &own]] {
         let alone = run(Command::new(&program).args(order));
         assert!(alone.stdout.contains("the other runtime\n1\n") && alone.stdout.contains("2\n"), "{}", alone.stdout);
-        for engine in ["sample", "exact"] {
+        for engine in ENGINES {
             let lab = Lab::new();
             let command = [program.as_str(), order[0], order[1]];
             let (outcome, profile) = lab.record(&["--engine", engine], &command);

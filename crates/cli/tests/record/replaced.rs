@@ -1,9 +1,8 @@
 //! Memory that is one thing after the other within milliseconds: all of it is accessed between two looks of the
 //! collector.
 
-use crate::support::*;
+use super::*;
 use serde_json::Value;
-use tempfile::TempDir;
 
 const WORDS: u64 = 50_000;
 const ROUNDS: u64 = 5;
@@ -12,14 +11,14 @@ const WRITES: u64 = 100_000;
 
 #[test]
 fn what_is_accessed_is_what_was_there_then() {
-    let program = built("replaced", &["-ldl"]);
-    let libraries = ["-DNAME=first", "-DNAME=second"].map(|name| built("replaced", &["-shared", "-fPIC", name]));
+    let program = built("record/replaced.c", &["-ldl"]);
+    let libraries =
+        ["-DNAME=first", "-DNAME=second"].map(|name| built("record/replaced.c", &["-shared", "-fPIC", name]));
     for objects in ["sampled", "exact"] {
-        let (lab, files) = (Lab::new(), TempDir::new().unwrap());
-        let arguments = [&program, files.path(), &libraries[0], &libraries[1]].map(|path| path.to_str().unwrap());
+        let (lab, files) = (Lab::new(), Lab::new());
+        let arguments = [program, files.path().to_str().unwrap(), libraries[0], libraries[1]];
         lab.record(&["--engine", "exact", "--objects", objects], &arguments);
-        let report = run(numalens(&["report", "--format", "json", "--top", "1000"]).arg(lab.profile()));
-        let report: Value = serde_json::from_str(&report.stdout).unwrap();
+        let report = lab.json(&["report", "--top", "1000"]);
         let rows = |section: &str| report[section].as_array().unwrap().clone();
         let object = |name: &str| {
             let all = rows("objects");

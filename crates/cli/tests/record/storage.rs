@@ -1,6 +1,6 @@
 //! Where the profile goes, and what if there is no room for it.
 
-use crate::support::*;
+use super::*;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
@@ -11,25 +11,25 @@ fn an_existing_profile_is_replaced_only_by_force() {
     let lab = Lab::new();
     lab.record(&[], &["sh", "-c", "exit 0"]);
     lab.record(&[], &["sh", "-c", "exit 0"]);
-    let second = lab.folder.path().join("run-2.numalens");
+    let second = lab.path().join("run-2.numalens");
     check(&second);
     let code = |path: &Path| numalens_profile::Profile::open(path).unwrap().meta.exit_status.clone();
     assert_eq!(run(lab.recorder(&["--force"]).args(["sh", "-c", "exit 5"])).code(), Some(5));
     assert_eq!((code(&lab.profile()).as_str(), code(&second).as_str()), ("exited 5", "exited 0"));
-    std::fs::write(lab.folder.path().join("precious.numalens"), "mine").unwrap();
+    std::fs::write(lab.path().join("precious.numalens"), "mine").unwrap();
     let mut command = numalens(&["record", "-q", "--force", "-o", "precious.numalens", "--", "true"]);
-    assert_eq!(run(command.current_dir(lab.folder.path())).code(), Some(125));
-    assert_eq!(std::fs::read_to_string(lab.folder.path().join("precious.numalens")).unwrap(), "mine");
+    assert_eq!(run(command.current_dir(lab.path())).code(), Some(125));
+    assert_eq!(std::fs::read_to_string(lab.path().join("precious.numalens")).unwrap(), "mine");
 }
 
 #[test]
 fn without_a_place_for_the_profile_nothing_runs() {
     need_recording!();
     let lab = Lab::new();
-    let witness = lab.folder.path().join("witness");
-    let mut places = vec![lab.folder.path().join("missing"), "/proc".into()];
+    let witness = lab.path().join("witness");
+    let mut places = vec![lab.path().join("missing"), "/proc".into()];
     if !is_root() {
-        let closed = lab.folder.path().join("closed");
+        let closed = lab.path().join("closed");
         std::fs::create_dir(&closed).unwrap();
         std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o555)).unwrap();
         places.push(closed);

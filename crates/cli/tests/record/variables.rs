@@ -1,6 +1,6 @@
 //! Variables: the pages that were placed for them, when they were accessed, and what a child does with its parent's.
 
-use crate::support::*;
+use super::*;
 use serde_json::Value;
 
 /// Pages of the array, and accesses to each whenever all of it is gone through.
@@ -8,8 +8,7 @@ const PAGES: u64 = 512;
 const TIMES: u64 = 512;
 
 fn report(lab: &Lab, options: &[&str]) -> Value {
-    let report = run(numalens(&["report", "--format", "json"]).args(options).arg(lab.profile()));
-    serde_json::from_str(&report.stdout).unwrap()
+    lab.json(&[&["report"], options].concat())
 }
 
 /// What runs of pages of the array have, by pid.
@@ -21,10 +20,10 @@ fn of_table(report: &Value) -> Vec<(u64, u64)> {
 #[test]
 fn variables_have_the_pages_that_were_placed_for_them() {
     need_recording!();
-    let program = built("variables", &[]);
-    for engine in ["sample", "exact"] {
+    let program = built("record/variables.c", &[]);
+    for engine in ENGINES {
         let lab = Lab::new();
-        lab.record(&["--engine", engine], &[program.to_str().unwrap()]);
+        lab.record(&["--engine", engine], &[program]);
         let report = report(&lab, &["--section", "objects", "--top", "1000"]);
         let rows = report["objects"].as_array().unwrap();
         let table = rows.iter().find(|row| row["name"] == "table").expect("the array");
@@ -39,10 +38,10 @@ fn variables_have_the_pages_that_were_placed_for_them() {
 #[test]
 fn accesses_to_pages_have_their_times_and_children_their_parents_memory() {
     need_recording!();
-    let program = built("variables", &[]);
+    let program = built("record/variables.c", &[]);
     for objects in ["sampled", "exact"] {
         let lab = Lab::new();
-        lab.record(&["--engine", "exact", "--objects", objects], &[program.to_str().unwrap()]);
+        lab.record(&["--engine", "exact", "--objects", objects], &[program]);
         let whole = of_table(&report(&lab, &["--section", "address-space"]));
         assert_eq!(whole.iter().map(|(_, accesses)| *accesses).collect::<Vec<_>>(), [PAGES * TIMES; 2], "{objects}");
         assert_ne!(whole[0].0, whole[1].0, "the child's");

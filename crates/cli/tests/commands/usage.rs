@@ -1,31 +1,10 @@
 //! What can go wrong around every command: an output that is full or exists, and what was typed but is not there.
 
-use assert_cmd::Command;
+use super::*;
 use numalens_profile::testing::Synthetic;
 use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
-use std::process::Stdio;
-use tempfile::TempDir;
-
-/// A directory with the synthetic profile in it.
-fn profile() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = Synthetic::example().write(&directory.path().join("app.numalens")).unwrap();
-    (directory, path)
-}
-
-fn numalens(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
-    command.args(args);
-    command
-}
-
-#[track_caller]
-fn failure(command: &mut Command, code: i32) -> String {
-    let text = String::from_utf8(command.assert().failure().code(code).get_output().stderr.clone()).unwrap();
-    // It may be wrapped at the edge of the screen.
-    text.replace(['\n', '│'], " ").split_whitespace().collect::<Vec<_>>().join(" ")
-}
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 fn word(path: &Path) -> &str {
     path.to_str().unwrap()
@@ -35,7 +14,7 @@ fn word(path: &Path) -> &str {
 fn a_full_standard_output_is_told() {
     let (directory, path) = profile();
     let (zip, out) = (directory.path().join("app.zip"), directory.path().join("out.numalens"));
-    numalens(&["pack", word(&path), "-o", word(&zip)]).assert().success();
+    output(&mut numalens(&["pack", word(&path), "-o", word(&zip)])).succeeded();
     let commands: [&[&str]; 13] = [
         &["machine", "list"],
         &["machine", "list", "--format", "json"],
@@ -53,8 +32,7 @@ fn a_full_standard_output_is_told() {
     ];
     for args in commands {
         let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_numalens"));
-        let output = command.args(args).stdout(full).output().unwrap();
+        let output = numalens(args).stdout(full).output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(1), "{args:?}: {told}");
         assert!(told.contains("cannot write to standard output") && !told.contains("panicked"), "{args:?}: {told}");
@@ -88,8 +66,7 @@ fn a_full_or_closed_standard_error_changes_nothing() {
     ];
     for (args, code) in commands {
         let run = |standard_error: Stdio| {
-            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_numalens"));
-            let output = command.args(args).stderr(standard_error).output().unwrap();
+            let output = numalens(args).stderr(standard_error).output().unwrap();
             (output.status.code(), output.stdout)
         };
         let told = run(Stdio::null());
@@ -157,7 +134,7 @@ fn threads_and_objects_that_are_not_there_are_told() {
             let told = failure(&mut numalens(&[command, word(&path), &format!("--{what}"), number]), 2);
             assert!(told.contains(&format!("no {what} {number}")), "{told}");
         }
-        numalens(&[command, word(&path), "--thread", "1", "--object", "0"]).assert().success();
+        output(&mut numalens(&[command, word(&path), "--thread", "1", "--object", "0"])).succeeded();
     }
 }
 
@@ -172,7 +149,7 @@ fn no_profile_is_counted_twice() {
     }
     assert!(!merged.exists());
     let copy = Synthetic::example().write(&directory.path().join("copy.numalens")).unwrap();
-    numalens(&["report"]).args([&path, &copy]).assert().success();
+    output(numalens(&["report"]).args([&path, &copy])).succeeded();
 }
 
 #[test]
@@ -182,12 +159,12 @@ fn packed_profiles_and_directories_are_replaced_by_force() {
     let pack = ["pack", word(&path), "-o", word(&zip)];
     let unpack = ["unpack", word(&zip), "-o", word(&out)];
     for args in [pack, unpack] {
-        numalens(&args).assert().success();
+        output(&mut numalens(&args)).succeeded();
         assert!(failure(&mut numalens(&args), 1).contains("--force"));
-        numalens(&args).arg("--force").assert().success();
-        numalens(&args).arg("-f").assert().success();
+        output(numalens(&args).arg("--force")).succeeded();
+        output(numalens(&args).arg("-f")).succeeded();
     }
-    numalens(&["check", word(&out)]).assert().success();
+    output(&mut numalens(&["check", word(&out)])).succeeded();
     let mut names: Vec<_> = std::fs::read_dir(&directory).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     names.sort();
     assert_eq!(names, ["app.numalens", "app.zip", "out.numalens"]);
@@ -243,11 +220,7 @@ fn nothing_is_left_of_a_profile_that_had_no_room() {
     let merged = directory.path().join("merged.numalens");
     let mut shell = Command::new("sh");
     // A limit on files stands for a full disk; who ignores its signal gets an error.
-    shell.args([
-        "-c",
-        "trap '' XFSZ; ulimit -f 1; exec \"$0\" merge \"$1\" \"$2\" -o \"$3\"",
-        env!("CARGO_BIN_EXE_numalens"),
-    ]);
+    shell.args(["-c", "trap '' XFSZ; ulimit -f 1; exec \"$0\" merge \"$1\" \"$2\" -o \"$3\"", NUMALENS]);
     let told = failure(shell.args([&path, &copy, &merged]), 1);
     assert!(told.contains("File too large"), "{told}");
     let partial = directory.path().join("merged.numalens.partial");

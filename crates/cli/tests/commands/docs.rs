@@ -1,31 +1,30 @@
 //! What pages say of the command line is true: `docs/reference/cli.md` is the help of every command, and the examples
-//! of README and guide can be typed. `NUMALENS_WRITE=1 cargo test -p numalens --test docs` writes the former anew.
+//! of README and guide can be typed. `NUMALENS_WRITE=1 cargo test -p numalens --test commands docs` writes the former
+//! anew.
 //!
 //! An example is a line `$ numalens ...` in a block of code that is marked `console`. All of them must be taken by the
 //! parser of the command line. Those of a block are executed as well, one after the other, unless it is marked `console
 //! no-run`.
 
+use super::*;
 use numalens_profile::testing::Synthetic;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
-
-const NUMALENS: &str = env!("CARGO_BIN_EXE_numalens");
+use std::process::Command;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn numalens(words: &[String]) -> Output {
-    Command::new(NUMALENS).args(words).env("COLUMNS", "100").output().unwrap()
+/// `numalens WORDS` on a screen of the pages' width.
+fn typed(words: &[String]) -> Outcome {
+    output(native(NUMALENS).args(words).env("COLUMNS", "100"))
 }
 
 /// The help of a command.
 fn help(words: &[&str]) -> String {
     let words: Vec<String> = words.iter().copied().chain(["--help"]).map(str::to_owned).collect();
-    let output = numalens(&words);
-    assert!(output.status.success(), "{words:?}");
-    let text = String::from_utf8(output.stdout).unwrap();
+    let text = typed(&words).succeeded().stdout;
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
@@ -41,7 +40,7 @@ fn commands(help: &str) -> Vec<String> {
 /// The page of the command line.
 fn page() -> String {
     let mut page = "# The command line\n\nThe help of every command, as `numalens COMMAND --help` prints it.\n\
-                    `NUMALENS_WRITE=1 cargo test -p numalens --test docs` makes this page.\n"
+                    `NUMALENS_WRITE=1 cargo test -p numalens --test commands docs` makes this page.\n"
         .to_owned();
     section(&mut page, &[]);
     page
@@ -145,9 +144,9 @@ fn examples_can_be_typed() {
             // All that stands before it has been looked at when help is asked for.
             let at = words.iter().position(|word| word == "--").unwrap_or(words.len());
             words.insert(at, "--help".to_owned());
-            let output = numalens(&words);
-            if !output.status.success() {
-                wrong.push(format!("{}: {line}\n{}", block.place, String::from_utf8_lossy(&output.stderr)));
+            let outcome = typed(&words);
+            if !outcome.status.success() {
+                wrong.push(format!("{}: {line}\n{}", block.place, outcome.stderr));
             }
         }
     }
@@ -178,9 +177,9 @@ fn examples_run() {
         for line in &block.lines {
             let mut shell = Command::new("sh");
             shell.args(["-c", line]).current_dir(&folder).env("PATH", &path).env("XDG_CACHE_HOME", folder.path());
-            let output = shell.output().unwrap();
-            if !output.status.success() {
-                wrong.push(format!("{}: {line}\n{}", block.place, String::from_utf8_lossy(&output.stderr)));
+            let outcome = output(&mut shell);
+            if !outcome.status.success() {
+                wrong.push(format!("{}: {line}\n{}", block.place, outcome.stderr));
             }
         }
     }

@@ -4,37 +4,11 @@
 //! queues is known: the mean distance of all accesses. So the prediction's direction must be right, and where the cost
 //! model gains by distance alone the size too.
 
-use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Once;
-
-fn targets() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets").canonicalize().unwrap()
-}
-
-fn numalens() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_numalens"))
-}
+use super::*;
 
 #[track_caller]
-fn run(command: &mut Command) -> Vec<u8> {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
-}
-
-/// Builds all targets, once: two at the same time would write the same files.
-fn build() {
-    static BUILT: Once = Once::new();
-    BUILT.call_once(|| {
-        run(Command::new("make").args(["-s", "-C"]).arg(targets()));
-    });
-}
-
-#[track_caller]
-fn json(command: &str, profiles: &[&Path]) -> Value {
-    serde_json::from_slice(&run(numalens().arg(command).args(profiles).args(["--format", "json"]))).unwrap()
+fn diff(first: &Recorded, second: &Recorded) -> Value {
+    json(numalens(&["diff"]).args([&first.path, &second.path]))
 }
 
 /// The mean distance of the accesses of pinned threads.
@@ -81,39 +55,28 @@ impl Twins {
         Twins { name, remedy, scale: "0.1", size: "8", placement: "spread", change }
     }
 
-    fn record(&self, directory: &Path, twin: &str) -> (PathBuf, Vec<u8>) {
-        let profile = directory.join(format!("{twin}.numalens"));
-        let mut command = numalens();
-        command
-            .args(["record", "--engine", "exact", "-q", "--machine", "4x2", "--placement", self.placement, "-o"])
-            .arg(&profile)
-            .arg("--")
-            .arg(targets().join("build").join(twin));
-        let printed = run(command.args(["--size", self.size, "--scale", self.scale]));
-        (profile, printed)
+    /// A twin, recorded; None: its compiler is missing.
+    #[track_caller]
+    fn record(&self, twin: &str) -> Option<Recorded> {
+        let program = targets::program(twin)?;
+        let words = [program.to_str().unwrap(), "--size", self.size, "--scale", self.scale];
+        Some(Lab::exact().recorded(&["--placement", self.placement], &words).succeeded())
     }
 
     fn agree(&self) {
-        build();
-        let twin = format!("{}_fixed", self.name);
-        if !targets().join("build").join(&twin).exists() {
-            eprintln!("{twin} was not built here: its compiler is missing");
-            return;
-        }
-        let directory = tempfile::tempdir().unwrap();
-        let (before, printed) = self.record(directory.path(), self.name);
-        let (after, printed_fixed) = self.record(directory.path(), &twin);
-        assert_eq!(printed, printed_fixed, "the twins compute the same");
+        let Some(after) = self.record(&format!("{}_fixed", self.name)) else { return };
+        let before = self.record(self.name).unwrap();
+        assert_eq!(before.said(), after.said(), "the twins compute the same");
 
-        let advice = json("advise", &[&before]);
+        let advice = before.advice();
         let finding = &advice["findings"][0];
         assert_eq!(finding["remedy"], self.remedy, "{advice:#}");
-        let figures = json("diff", &[&before, &after]);
+        let figures = diff(&before, &after);
         let figure = |metric: &str, which: &str| {
             let rows = figures["figures"].as_array().unwrap();
             rows.iter().find(|row| row["metric"] == metric).and_then(|row| row[which].as_f64()).unwrap()
         };
-        let fixed = json("advise", &[&after]);
+        let fixed = after.advice();
         // To copy a text takes more accesses than to run it so briefly.
         let findings = fixed["findings"].as_array().unwrap();
         let still = match self.change {
@@ -121,7 +84,7 @@ impl Twins {
             Change::Distance | Change::Pinning | Change::Balance => !findings.is_empty(),
         };
         assert!(!still, "{fixed:#}");
-        let [was, is] = [&before, &after].map(|profile| json("report", &[profile]));
+        let [was, is] = [&before, &after].map(Recorded::report);
         let gain = |key: &str| finding["gain"][key].as_f64().unwrap();
         // Making copies, or touching in parallel, costs accesses that the prediction does not know.
         let as_predicted = |was: f64, is: f64| {
@@ -138,7 +101,7 @@ impl Twins {
                 let verdict = &figures["verdict"];
                 assert_eq!(verdict["result"], "better", "{verdict:#}");
                 assert!(verdict["memory_time_percent"]["value"].as_f64() < Some(0.0), "{verdict:#}");
-                assert_eq!(json("diff", &[&after, &before])["verdict"]["result"], "worse", "{verdict:#}");
+                assert_eq!(diff(&after, &before)["verdict"]["result"], "worse", "{verdict:#}");
             }
             Change::Pinning => {
                 let unpinned = |which| figure("unpinned_share", which);
@@ -163,8 +126,8 @@ impl Twins {
             Change::Balance => "imbalance>100",
             Change::Fetches => return,
         };
-        let guard = |first: &Path, second: &Path| {
-            numalens().arg("diff").args([first, second]).args(["--fail-if", bound]).output().unwrap().status.code()
+        let guard = |first: &Recorded, second: &Recorded| {
+            output(numalens(&["diff", "--fail-if", bound]).args([&first.path, &second.path])).code()
         };
         assert_eq!((guard(&before, &after), guard(&after, &before)), (Some(0), Some(1)));
     }

@@ -1,62 +1,39 @@
 //! Advice on recorded programs: little memory stays in caches wherever it lies, and what has one cause is one finding.
 
-use serde_json::Value;
+use super::*;
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn run(command: &mut Command) -> String {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
-}
-
-fn numalens() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_numalens"))
-}
-
-/// Builds a program of tests/advice and records it, with its arguments.
-fn record(directory: &Path, source: &str, arguments: &[&str]) -> PathBuf {
-    record_with(directory, source, arguments, &[])
+/// Builds a program that stands beside this file and records it, with its arguments.
+#[track_caller]
+fn record(lab: &Lab, source: &str, arguments: &[&str]) -> Recorded {
+    record_with(lab, source, arguments, &[])
 }
 
 /// The same with options of `record`.
-fn record_with(directory: &Path, source: &str, arguments: &[&str], options: &[&str]) -> PathBuf {
-    let (stem, extension) = source.split_once('.').unwrap();
-    let compiler = if extension == "c" { "cc" } else { "c++" };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advice").join(source);
-    let (program, profile) = (directory.join(stem), directory.join("p.numalens"));
-    run(Command::new(compiler).args(["-O2", "-g", "-pthread", "-o"]).arg(&program).arg(source));
-    let mut command = numalens();
-    command.args(["record", "--engine", "exact", "-q", "--machine", "4x2", "-o"]).arg(&profile);
-    command.args(options);
-    run(command.arg("--").arg(program).args(arguments));
-    profile
+#[track_caller]
+fn record_with(lab: &Lab, source: &str, arguments: &[&str], options: &[&str]) -> Recorded {
+    let program = lab.build(&format!("advice/{source}"), &["-O2", "-g", "-pthread"]);
+    lab.recorded(options, &[&[program.as_str()], arguments].concat()).succeeded()
 }
 
-/// The line of a source of tests/advice that says EXPECT and this word.
-fn expected(source: &str, word: &str) -> u64 {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advice").join(source);
-    let text = std::fs::read_to_string(path).unwrap();
-    let at = text.lines().position(|line| line.contains(&format!("EXPECT {word}"))).unwrap();
-    at as u64 + 1
-}
-
-fn json(command: &str, profile: &Path) -> Value {
-    serde_json::from_str(&run(numalens().arg(command).arg(profile).args(["--format", "json"]))).unwrap()
+/// The findings as text.
+#[track_caller]
+fn text(recorded: &Recorded) -> String {
+    stdout(numalens(&["advise"]).arg(&recorded.path))
 }
 
 /// Each thread has 2 KiB: of a stack of 8 MiB, or of a block of 128 KiB that is one of 32.
 #[test]
 fn little_memory_is_in_caches_wherever_it_lies() {
     for mode in ["stack", "heap"] {
-        let directory = tempfile::tempdir().unwrap();
-        let profile = record(directory.path(), "blocks.c", &[mode]);
-        let local = json("report", &profile)["summary"]["local_share"].as_f64().unwrap();
+        let lab = Lab::exact();
+        let recorded = record(&lab, "blocks.c", &[mode]);
+        let local = recorded.report()["summary"]["local_share"].as_f64().unwrap();
         assert!((20.0..30.0).contains(&local), "{mode}: {local} % local, of four nodes");
-        let advice = json("advise", &profile);
+        let advice = recorded.advice();
         assert_eq!(advice["nothing_to_gain"], true, "{mode}: {:#}", advice["findings"]);
-        let said = run(numalens().arg("advise").arg(&profile));
+        let said = text(&recorded);
         assert!(said.contains("remote to memory that its users have in their private caches"), "{mode}: {said}");
     }
 }
@@ -64,9 +41,9 @@ fn little_memory_is_in_caches_wherever_it_lies() {
 /// Each thread has 1 MiB: a block of 128 KiB from each of eight functions that main calls.
 #[test]
 fn blocks_of_one_cause_are_one_finding() {
-    let directory = tempfile::tempdir().unwrap();
-    let profile = record(directory.path(), "blocks.c", &["many"]);
-    let advice = json("advise", &profile);
+    let lab = Lab::exact();
+    let recorded = record(&lab, "blocks.c", &["many"]);
+    let advice = recorded.advice();
     let findings = advice["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 1, "{findings:#?}");
     assert_eq!(
@@ -82,7 +59,7 @@ fn blocks_of_one_cause_are_one_finding() {
         assert!((share(member) - 12.5).abs() < 0.5, "{member:#}");
     }
     assert!((share(&findings[0]) - members.iter().map(share).sum::<f64>()).abs() < 0.1, "{:#}", findings[0]);
-    let text = run(numalens().arg("advise").arg(&profile));
+    let text = text(&recorded);
     let told = text.lines().skip_while(|line| !line.contains("8 of one cause")).skip(1).take(4).collect::<Vec<_>>();
     assert!(told[..3].iter().all(|line| line.contains("blocks.c:") && line.contains("heap (512 KiB)")), "{text}");
     assert!(told[3].contains("5 more"), "{text}");
@@ -91,11 +68,10 @@ fn blocks_of_one_cause_are_one_finding() {
 /// One goroutine fills a slice that four read: the function and line that fill it come first, and the remedy is in Go.
 #[test]
 fn a_slice_that_one_goroutine_fills_is_found() {
-    let directory = tempfile::tempdir().unwrap();
-    let (program, profile) = (directory.path().join("filled"), directory.path().join("p.numalens"));
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/advice/filled.go");
+    let lab = Lab::exact();
+    let program = lab.at("filled");
     let mut build = Command::new("go");
-    build.args(["build", "-o"]).arg(&program).arg(&source).env("GOCACHE", directory.path().join("cache"));
+    build.args(["build", "-o", &program]).arg(source("advice/filled.go")).env("GOCACHE", lab.at("cache"));
     match build.status() {
         Ok(status) if status.success() => {}
         other => {
@@ -103,34 +79,32 @@ fn a_slice_that_one_goroutine_fills_is_found() {
             return;
         }
     }
-    let mut command = numalens();
-    command.args(["record", "--engine", "exact", "-q", "--machine", "4x2", "-o"]).arg(&profile);
-    run(command.arg("--").arg(&program));
-    let advice = json("advise", &profile);
+    let recorded = lab.recorded(&[], &[&program]).succeeded();
+    let advice = recorded.advice();
     let finding = &advice["findings"][0];
     assert_eq!(finding["where"]["function"], "main.fill", "{finding:#}");
-    assert_eq!(finding["where"]["line"], expected("filled.go", "first-touch"), "{finding:#}");
+    assert_eq!(finding["where"]["line"], expected("advice/filled.go", "first-touch"), "{finding:#}");
     // Go's threads have their stacks in its heap: that is no stack for that.
     assert_ne!(finding["object"]["kind"], "stack", "{finding:#}");
-    let text = run(numalens().arg("advise").arg(&profile));
+    let text = text(&recorded);
     assert!(text.contains("go func(") && text.contains("runtime.LockOSThread()"), "{text}");
 }
 
 /// Most accesses are of a loop that waits for other threads: they are set apart, and the fault in the rest is told.
 #[test]
 fn accesses_that_wait_are_set_apart() {
-    let directory = tempfile::tempdir().unwrap();
-    let profile = record(directory.path(), "waiting.c", &[]);
-    let advice = json("advise", &profile);
+    let lab = Lab::exact();
+    let recorded = record(&lab, "waiting.c", &[]);
+    let advice = recorded.advice();
     let waiting = advice["waiting_share"].as_f64().unwrap();
     assert!(waiting > 50.0, "{waiting} % wait");
     let finding = &advice["findings"][0];
     assert_eq!(finding["pattern"], "serial-initialisation", "{finding:#}");
-    assert_eq!(finding["where"]["line"], expected("waiting.c", "first-touch"));
+    assert_eq!(finding["where"]["line"], expected("advice/waiting.c", "first-touch"));
     let share = finding["evidence"]["share"].as_f64().unwrap();
     assert!(share > 90.0, "{share} % of what does not wait");
-    let text = run(numalens().arg("advise").arg(&profile));
-    let told = format!("barrier (waiting.c:{})", expected("waiting.c", "wait"));
+    let text = text(&recorded);
+    let told = format!("barrier (waiting.c:{})", expected("advice/waiting.c", "wait"));
     assert!(text.contains("wait for other threads") && text.contains(&told), "{text}");
     // For programs too, and for the web's first page.
     let notes = advice["notes"].as_array().unwrap();
@@ -140,8 +114,8 @@ fn accesses_that_wait_are_set_apart() {
 /// The same where each thread reads all of the table at random.
 #[test]
 fn what_all_read_at_random_is_told_beside_those_that_wait() {
-    let directory = tempfile::tempdir().unwrap();
-    let advice = json("advise", &record(directory.path(), "waiting.c", &["random"]));
+    let lab = Lab::exact();
+    let advice = record(&lab, "waiting.c", &["random"]).advice();
     let waiting = advice["waiting_share"].as_f64().unwrap();
     assert!(waiting > 50.0, "{waiting} % wait");
     let finding = &advice["findings"][0];
@@ -153,11 +127,11 @@ fn what_all_read_at_random_is_told_beside_those_that_wait() {
 /// A class allocates and fills its own memory: the line is that of whoever wants it, and says by what.
 #[test]
 fn the_line_is_that_of_whoever_wants_the_memory() {
-    let directory = tempfile::tempdir().unwrap();
-    let advice = json("advise", &record(directory.path(), "wrappers.cpp", &[]));
+    let lab = Lab::exact();
+    let advice = record(&lab, "wrappers.cpp", &[]).advice();
     let findings = advice["findings"].as_array().unwrap();
     assert_eq!(findings.len(), 1, "{findings:#?}");
-    let first = expected("wrappers.cpp", "buffers");
+    let first = expected("advice/wrappers.cpp", "buffers");
     let members = findings[0]["members"].as_array().unwrap();
     let lines: BTreeSet<u64> = members.iter().filter_map(|member| member["where"]["line"].as_u64()).collect();
     assert_eq!(lines, (first..first + 4).collect(), "{members:#?}");
@@ -171,8 +145,8 @@ fn the_line_is_that_of_whoever_wants_the_memory() {
 #[test]
 fn lines_that_are_handed_over_are_no_fault_and_counters_are() {
     let advice = |arguments: &[&str], options: &[&str]| {
-        let directory = tempfile::tempdir().unwrap();
-        json("advise", &record_with(directory.path(), "handed_over.c", arguments, options))
+        let lab = Lab::exact();
+        record_with(&lab, "handed_over.c", arguments, options).advice()
     };
     let none = advice(&[], &[]);
     assert_eq!(none["nothing_to_gain"], true, "{:#}", none["findings"]);
@@ -193,13 +167,13 @@ fn lines_that_are_handed_over_are_no_fault_and_counters_are() {
 /// accesses are to.
 #[test]
 fn a_page_of_variables_is_about_the_busy_one() {
-    let directory = tempfile::tempdir().unwrap();
-    let advice = json("advise", &record(directory.path(), "neighbours.c", &[]));
+    let lab = Lab::exact();
+    let advice = record(&lab, "neighbours.c", &[]).advice();
     let finding = &advice["findings"][0];
     assert_eq!(finding["pattern"], "shared-line", "{finding:#}");
     // Where no access of the line was looked at nobody knows the variable, and none is named.
     assert_ne!(finding["object"]["name"], "checked", "{finding:#}");
-    assert_eq!(finding["where"]["line"], expected("neighbours.c", "counts"), "{finding:#}");
+    assert_eq!(finding["where"]["line"], expected("advice/neighbours.c", "counts"), "{finding:#}");
     let notes = advice["notes"].to_string();
     assert!(!notes.contains("private caches"), "a line that travels is no comfort: {notes}");
 }
@@ -208,9 +182,9 @@ fn a_page_of_variables_is_about_the_busy_one() {
 #[test]
 fn each_node_has_a_thread_whoever_came_before() {
     for children in ["0", "1", "3", "6"] {
-        let directory = tempfile::tempdir().unwrap();
-        let profile = record(directory.path(), "ended_children.c", &[children]);
-        let report = json("report", &profile);
+        let lab = Lab::exact();
+        let recorded = record(&lab, "ended_children.c", &[children]);
+        let report = recorded.report();
         let rows = report["matrix"]["access"]["rows"].as_array().unwrap();
         let all: u64 = rows.iter().flat_map(|row| row.as_array().unwrap()).map(|cell| cell.as_u64().unwrap()).sum();
         for (node, row) in rows.iter().enumerate() {
@@ -224,23 +198,20 @@ fn each_node_has_a_thread_whoever_came_before() {
 #[test]
 fn blocks_on_pages_of_earlier_blocks_are_told_as_handed_on() {
     for (how, remedied) in [("steps", true), ("ended", true), ("next", false)] {
-        let directory = tempfile::tempdir().unwrap();
-        let advice = json("advise", &record(directory.path(), "handed_on.c", &[how]));
+        let lab = Lab::exact();
+        let advice = record(&lab, "handed_on.c", &[how]).advice();
         let first = &advice["findings"][0];
         assert_eq!(first["pattern"], "handed-on", "{how}: {:#}", advice["findings"]);
         let place = &first["object"]["site"];
-        assert_eq!(place["line"], expected("handed_on.c", how), "{first:#}");
+        assert_eq!(place["line"], expected("advice/handed_on.c", how), "{first:#}");
         assert!(place["file"].as_str().unwrap().ends_with("handed_on.c"), "{first:#}");
         if !remedied {
             continue;
         }
         // What `without_code` says.
-        let program = directory.path().join("handed_on");
-        let after = directory.path().join("after.numalens");
-        let mut record = numalens();
-        record.args(["record", "--engine", "exact", "-q", "--machine", "4x2", "-o"]).arg(&after);
-        run(record.env("MALLOC_MMAP_THRESHOLD_", "65536").arg("--").arg(program).arg(how));
-        let advice = json("advise", &after);
+        let mut recorder = lab.recorder(&[]);
+        recorder.env("MALLOC_MMAP_THRESHOLD_", "65536").args([&lab.at("handed_on"), how]);
+        let advice = lab.finished(&mut recorder).succeeded().advice();
         assert_eq!(advice["nothing_to_gain"], true, "{how}: {:#}", advice["findings"]);
     }
 }
@@ -248,14 +219,14 @@ fn blocks_on_pages_of_earlier_blocks_are_told_as_handed_on() {
 /// Who touches memory first does not say where it goes under a policy.
 #[test]
 fn what_a_policy_has_placed_is_told_as_placed_by_it() {
-    let directory = tempfile::tempdir().unwrap();
-    let advice = json("advise", &record(directory.path(), "policy.c", &["bind"]));
+    let lab = Lab::exact();
+    let advice = record(&lab, "policy.c", &["bind"]).advice();
     let first = &advice["findings"][0];
     assert_eq!(first["pattern"], "placed-by-policy", "{:#}", advice["findings"]);
-    assert_eq!(first["object"]["site"]["line"], expected("policy.c", "data"), "{first:#}");
+    assert_eq!(first["object"]["site"]["line"], expected("advice/policy.c", "data"), "{first:#}");
     let policy = first["evidence"]["policy"].as_str().unwrap();
     assert!(policy.starts_with("bind:0, set by set_mempolicy of thread 0"), "{policy}");
-    let directory = tempfile::tempdir().unwrap();
-    let advice = json("advise", &record(directory.path(), "policy.c", &["default"]));
+    let lab = Lab::exact();
+    let advice = record(&lab, "policy.c", &["default"]).advice();
     assert_eq!(advice["nothing_to_gain"], true, "{:#}", advice["findings"]);
 }

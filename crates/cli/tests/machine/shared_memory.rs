@@ -1,13 +1,13 @@
 //! Memory that is mapped several times, and pages of other processes.
 
-use super::{Recorded, program, record, script};
+use super::*;
 
 /// What a policy is set to through one mapping, and where pages are moved, holds for all that map the memory.
 #[test]
 fn shared_memory_has_policies_and_homes_of_its_own() {
-    let directory = tempfile::tempdir().unwrap();
-    let program = program(directory.path(), "shared.c", &["-O1", "-g", "-lnuma"]);
-    let said = |how: &str| record(directory.path(), &["--machine", "4x2"], &[&program, how]).said();
+    let lab = Lab::exact();
+    let program = lab.build("machine/shared.c", &["-O1", "-g", "-lnuma"]);
+    let said = |how: &str| record(&lab, &["--machine", "4x2"], &[&program, how]).outcome.stdout;
     assert_eq!(
         said("mappings"),
         "by the other: policy 2 of nodes 4\n\
@@ -58,15 +58,15 @@ fn reads_of(recorded: &Recorded, function: &str) -> (u64, u64) {
 /// then on.
 #[test]
 fn pages_that_another_process_moves_are_counted_where_they_are() {
-    let directory = tempfile::tempdir().unwrap();
-    let shared = program(directory.path(), "shared.c", &["-O1", "-g", "-lnuma"]);
-    let recorded = record(directory.path(), &["--machine", "4x2"], &[&shared, "another"]);
+    let lab = Lab::exact();
+    let shared = lab.build("machine/shared.c", &["-O1", "-g", "-lnuma"]);
+    let recorded = record(&lab, &["--machine", "4x2"], &[&shared, "another"]);
     assert_eq!(recorded.said(), "moved: 0\nmoved from outside: 0 0 0 0 0 0 0 0\n");
     assert_eq!(reads_of(&recorded, "read_all"), (8000, 8000));
 
     // The same of memory that it has for itself.
-    let others = program(directory.path(), "others.c", &["-O1", "-g", "-lnuma"]);
-    let recorded = record(directory.path(), &["--machine", "4x2"], &[&others, "another"]);
+    let others = lab.build("machine/others.c", &["-O1", "-g", "-lnuma"]);
+    let recorded = record(&lab, &["--machine", "4x2"], &[&others, "another"]);
     assert_eq!(
         recorded.said(),
         "another process: 3 3 3 3 3 3 3 3\n\
@@ -90,9 +90,9 @@ fn pages_that_another_process_moves_are_counted_where_they_are() {
 /// Whoever asks, or moves pages on, at the moment when their process takes notice of an earlier move.
 #[test]
 fn moves_are_known_at_once_and_none_is_lost() {
-    let directory = tempfile::tempdir().unwrap();
-    let program = program(directory.path(), "others.c", &["-O1", "-g", "-lnuma"]);
-    let recorded = record(directory.path(), &["--machine", "4x2"], &[&program, "often"]);
+    let lab = Lab::exact();
+    let program = lab.build("machine/others.c", &["-O1", "-g", "-lnuma"]);
+    let recorded = record(&lab, &["--machine", "4x2"], &[&program, "often"]);
     assert_eq!(recorded.said(), "often: elsewhere in 0 turns\n");
     assert_eq!(reads_of(&recorded, "read_all"), (0, 8000));
 }
@@ -101,9 +101,9 @@ fn moves_are_known_at_once_and_none_is_lost() {
 /// policy has their addresses.
 #[test]
 fn pages_are_moved_as_the_kernel_moves_them() {
-    let directory = tempfile::tempdir().unwrap();
-    let program = program(directory.path(), "others.c", &["-O1", "-g", "-lnuma"]);
-    let recorded = record(directory.path(), &["--machine", "4x2"], &[&program]);
+    let lab = Lab::exact();
+    let program = lab.build("machine/others.c", &["-O1", "-g", "-lnuma"]);
+    let recorded = record(&lab, &["--machine", "4x2"], &[&program]);
     assert_eq!(
         recorded.said(),
         "no status: -1, Bad address\n\
@@ -117,13 +117,13 @@ fn pages_are_moved_as_the_kernel_moves_them() {
 /// Segments and files to which numactl gives policies have them for the programs that come later.
 #[test]
 fn numactl_gives_policies_to_memory() {
-    let directory = tempfile::tempdir().unwrap();
-    let program = program(directory.path(), "shared.c", &["-O1", "-g", "-lnuma"]);
-    let key = directory.path().join("key");
+    let lab = Lab::exact();
+    let program = lab.build("machine/shared.c", &["-O1", "-g", "-lnuma"]);
+    let key = lab.at("key");
     std::fs::write(&key, "").unwrap();
     let memory = tempfile::NamedTempFile::new_in("/dev/shm").unwrap();
     memory.as_file().set_len(8 * 4096).unwrap();
-    let (key, memory) = (key.to_str().unwrap(), memory.path().to_str().unwrap());
+    let (key, memory) = (&key, memory.path().to_str().unwrap());
     let text = format!(
         "numactl --length=32k --shm {key} --membind=2 && {program} look {key} && ipcrm -M $({program} key {key})\n\
          numactl --length=16k --file {memory} --membind=1 && numactl --offset=16k --length=16k --file {memory} --interleave=3 && {program} look {memory}"
@@ -132,4 +132,28 @@ fn numactl_gives_policies_to_memory() {
     let wanted = "numactl: policy 2 of nodes 4\nnumactl: 2 2 2 2 2 2 2 2\n\
                   numactl: policy 2 of nodes 2\nnumactl: 1 1 1 1 3 3 3 3\n";
     assert_eq!(said, wanted);
+}
+
+/// The process that wrote a page has placed it, and whoever reads it from another node waits.
+#[test]
+fn shared_memory_is_where_the_first_process_placed_it() {
+    let lab = Lab::exact();
+    let program = lab.build("machine/common.c", &["-O1", "-g"]);
+    let file = lab.at("common.memory");
+    for (machine, how) in
+        ["2x2", "real"].into_iter().flat_map(|machine| ["fork", "file", "sysv"].map(|how| (machine, how)))
+    {
+        let recorded = record(&lab, &["--machine", machine], &[&program, how, &file]);
+        assert_eq!(recorded.said(), "read\n", "{how}");
+        let report = recorded.report();
+        let functions = report["functions"].as_array().unwrap();
+        let named = |name: &str| functions.iter().find(|row| row["function"] == name).unwrap().clone();
+        let (reads, writes) = (named("read_all"), named("write_all"));
+        assert_eq!((&reads["accesses"], &writes["accesses"]), (&(256 * 100).into(), &256.into()), "{machine} {how}");
+        assert_eq!((&reads["first_touch"], &writes["first_touch"]), (&0.into(), &256.into()), "{machine} {how}");
+        if machine != "real" {
+            assert_eq!(reads["classes"]["remote"], 256 * 100, "{how}: {reads}");
+            assert_eq!(writes["classes"]["local"], 256, "{how}: {writes}");
+        }
+    }
 }

@@ -2,68 +2,24 @@
 //! accesses on a virtual machine. Their figures are of other machines, and of whole programs: directions are compared,
 //! and what follows from the pattern alone.
 
-use serde_json::Value;
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::sync::Once;
+use super::*;
 
-fn run(command: &mut Command) -> Vec<u8> {
-    let output = command.output().unwrap();
-    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
-}
-
-fn targets() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../targets").canonicalize().unwrap()
-}
-
-/// Builds all targets, once: two at the same time would write the same files.
-fn build() {
-    static BUILT: Once = Once::new();
-    BUILT.call_once(|| {
-        run(Command::new("make").args(["-s", "-C"]).arg(targets()));
-    });
-}
-
-fn numalens() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_numalens"))
-}
-
-/// A recorded target.
-struct Recorded {
-    directory: tempfile::TempDir,
+/// A recorded target; None: its compiler is missing.
+#[track_caller]
+fn recorded(target: &str, options: &[&str]) -> Option<Recorded> {
+    let program = targets::program(target)?;
+    Some(Lab::exact().recorded(&[], &[&[program.to_str().unwrap()], options].concat()).succeeded())
 }
 
 impl Recorded {
-    /// None: its compiler is missing.
-    fn of(target: &str, options: &[&str]) -> Option<Recorded> {
-        build();
-        let program = targets().join("build").join(target);
-        if !program.exists() {
-            eprintln!("{target} was not built here: its compiler is missing");
-            return None;
-        }
-        let recorded = Recorded { directory: tempfile::tempdir().unwrap() };
-        let mut command = numalens();
-        command.args(["record", "--engine", "exact", "-q", "--machine", "4x2", "-o"]).arg(recorded.path());
-        run(command.arg("--").arg(program).args(options));
-        Some(recorded)
-    }
-
-    fn path(&self) -> PathBuf {
-        self.directory.path().join("p.numalens")
-    }
-
-    fn json(&self, command: &[&str]) -> Value {
-        serde_json::from_slice(&run(numalens().args(command).arg(self.path()).args(["--format", "json"]))).unwrap()
-    }
-
-    fn report(&self) -> Value {
+    #[track_caller]
+    fn whole_report(&self) -> Value {
         self.json(&["report", "--top", "10000"])
     }
 
+    #[track_caller]
     fn remedies(&self) -> Vec<String> {
-        let advice = self.json(&["advise"]);
+        let advice = self.advice();
         let findings = advice["findings"].as_array().unwrap();
         findings.iter().map(|finding| finding["remedy"].as_str().unwrap().to_string()).collect()
     }
@@ -84,8 +40,8 @@ fn remote_of_first(report: &Value) -> f64 {
 /// replicated (42 %).
 #[test]
 fn facerec_has_one_matrix_that_all_read() {
-    let facerec = Recorded::of("read_mostly_table", &["--size", "8", "--scale", "1"]).unwrap();
-    let report = facerec.report();
+    let facerec = recorded("read_mostly_table", &["--size", "8", "--scale", "1"]).unwrap();
+    let report = facerec.whole_report();
     assert!(remote_of_first(&report) > 90.0, "{:#}", report["objects"]);
     assert_eq!(facerec.remedies()[0], "replicate");
 }
@@ -94,16 +50,16 @@ fn facerec_has_one_matrix_that_all_read() {
 /// (161 %).
 #[test]
 fn streamcluster_has_one_array_that_all_write() {
-    let streamcluster = Recorded::of("shared_read_write", &["--size", "8", "--scale", "0.1"]).unwrap();
-    assert!(remote_of_first(&streamcluster.report()) > 80.0);
+    let streamcluster = recorded("shared_read_write", &["--size", "8", "--scale", "0.1"]).unwrap();
+    assert!(remote_of_first(&streamcluster.whole_report()) > 80.0);
     assert_eq!(streamcluster.remedies()[0], "interleave");
 }
 
 /// MemProf: Psearchy's remote accesses are to private variables: allocated locally (8.2 %).
 #[test]
 fn psearchy_has_its_private_data_elsewhere() {
-    let psearchy = Recorded::of("main_allocates_private", &["--size", "8", "--scale", "0.1"]).unwrap();
-    assert!(number(&psearchy.report()["summary"]["application_exclusivity"]) > 90.0);
+    let psearchy = recorded("main_allocates_private", &["--size", "8", "--scale", "0.1"]).unwrap();
+    assert!(number(&psearchy.whole_report()["summary"]["application_exclusivity"]) > 90.0);
     assert_eq!(psearchy.remedies()[0], "local-allocation");
 }
 
@@ -111,10 +67,10 @@ fn psearchy_has_its_private_data_elsewhere() {
 /// a node of its own (20 %; from 75 to 10 % remote).
 #[test]
 fn apache_shares_within_processes() {
-    let apache = Recorded::of("fork_share_within", &["--pin", "--size", "8", "--scale", "1"]).unwrap();
+    let apache = recorded("fork_share_within", &["--pin", "--size", "8", "--scale", "1"]).unwrap();
     assert_eq!(apache.remedies()[0], "co-locate-threads");
-    let pinned = Recorded::of("fork_share_within_fixed", &["--size", "8", "--scale", "1"]).unwrap();
-    let remote = |recorded: &Recorded| 100.0 - number(&recorded.report()["summary"]["local_share"]);
+    let pinned = recorded("fork_share_within_fixed", &["--size", "8", "--scale", "1"]).unwrap();
+    let remote = |recorded: &Recorded| 100.0 - number(&recorded.whole_report()["summary"]["local_share"]);
     let [apache, pinned] = [remote(&apache), remote(&pinned)];
     assert!(apache > 40.0 && pinned < 10.0, "{apache} % remote, {pinned} % with its own node for each");
 }
@@ -124,8 +80,8 @@ fn apache_shares_within_processes() {
 /// locality 5 %, threads by communication less than 7 %.
 #[test]
 fn hashsieve_is_irregular_and_interleaving_wins() {
-    let hashsieve = Recorded::of("hash_sieve", &["--size", "8", "--scale", "0.1", "--threads", "8"]).unwrap();
-    let report = hashsieve.report();
+    let hashsieve = recorded("hash_sieve", &["--size", "8", "--scale", "0.1", "--threads", "8"]).unwrap();
+    let report = hashsieve.whole_report();
     assert!(number(&report["communication"]["structure"]) < 20.0, "{:#}", report["communication"]);
     let summary = &report["summary"];
     let exclusivity = number(&summary["application_exclusivity"]);
@@ -158,8 +114,8 @@ fn hashsieve_is_irregular_and_interleaving_wins() {
 /// both repaired in the allocating loop, after which the access matrix was diagonal.
 #[test]
 fn hydro_allocates_in_another_order_than_it_uses() {
-    let hydro = Recorded::of("hydro_tiles", &["--size", "8", "--scale", "0.1"]).unwrap();
-    let report = hydro.report();
+    let hydro = recorded("hydro_tiles", &["--size", "8", "--scale", "0.1"]).unwrap();
+    let report = hydro.whole_report();
     assert!(
         number(&report["summary"]["local_share"]) < 40.0
             && number(&report["summary"]["application_exclusivity"]) > 90.0
@@ -167,8 +123,8 @@ fn hydro_allocates_in_another_order_than_it_uses() {
     // Tiles lie on all nodes: not one hot node is what is wrong.
     assert!(number(&report["summary"]["imbalance"]) < 150.0, "{:#}", report["summary"]);
     assert_eq!(hydro.remedies()[0], "local-allocation");
-    let fixed = Recorded::of("hydro_tiles_fixed", &["--size", "8", "--scale", "0.1"]).unwrap();
-    assert!(number(&fixed.report()["summary"]["local_share"]) > 95.0);
+    let fixed = recorded("hydro_tiles_fixed", &["--size", "8", "--scale", "0.1"]).unwrap();
+    assert!(number(&fixed.whole_report()["summary"]["local_share"]) > 95.0);
     assert_eq!(fixed.remedies(), Vec::<String>::new());
 }
 
@@ -176,14 +132,14 @@ fn hydro_allocates_in_another_order_than_it_uses() {
 /// thread allocates is in one region; divide and conquer has no such list.
 #[test]
 fn sumeuler_has_a_hot_region() {
-    let Some(euler) = Recorded::of("sum_euler", &["--size", "8", "--scale", "0.1"]) else { return };
-    let summary = euler.report()["summary"].clone();
+    let Some(euler) = recorded("sum_euler", &["--size", "8", "--scale", "0.1"]) else { return };
+    let summary = euler.whole_report()["summary"].clone();
     assert_eq!(number(&summary["hot_region"]["node"]), 0.0, "{summary:#}");
     assert!(number(&summary["hot_region"]["share"]) > 30.0, "{summary:#}");
     let busiest = &summary["balance"];
     assert!(number(&busiest["node"]) == 0.0 && number(&busiest["share"]) > 50.0, "{summary:#}");
     let divided =
-        Recorded::of("sum_euler_fixed", &["--size", "8", "--scale", "0.1"]).unwrap().report()["summary"].clone();
+        recorded("sum_euler_fixed", &["--size", "8", "--scale", "0.1"]).unwrap().whole_report()["summary"].clone();
     assert!(number(&divided["hot_region"]["share"]) * 2.0 < number(&summary["hot_region"]["share"]), "{divided:#}");
 }
 
@@ -191,8 +147,8 @@ fn sumeuler_has_a_hot_region() {
 /// caches hold is not; replication is the best remedy of those compared.
 #[test]
 fn a_big_library_lies_on_one_node() {
-    let big = Recorded::of("big_library", &["--scale", "0.05"]).unwrap();
-    let report = big.report();
+    let big = recorded("big_library", &["--scale", "0.05"]).unwrap();
+    let report = big.whole_report();
     let module = &report["code_placement"][0];
     assert!(module["module"].as_str().unwrap().ends_with("liblibrary_text.so"), "{module:#}");
     assert!(number(&module["remote_share"]) > 50.0, "{module:#}");
@@ -202,6 +158,6 @@ fn a_big_library_lies_on_one_node() {
     let gain = |key: &str| number(&finding["gain"][key]);
     assert!(gain("low") <= 12.9 && gain("high") >= 12.9 && gain("memory_time_percent") < 14.0, "{finding:#}");
     // Of a few functions, which stay in caches.
-    let small = Recorded::of("big_library", &["--size", "0.03", "--rounds", "2000"]).unwrap();
+    let small = recorded("big_library", &["--size", "0.03", "--rounds", "2000"]).unwrap();
     assert!(!small.remedies().contains(&"replicate-text".to_string()));
 }

@@ -1,12 +1,12 @@
 //! Call stacks at large: ten thousand allocations and ten thousand first touches whose call path is known by
 //! construction, and stacks that the program shows itself. Each has its own, and no other's.
 
+use super::*;
 use numalens_profile::Profile;
 use numalens_profile::ids::{FunctionId, SiteId, StackId};
-use numalens_profile::tables::{Allocation, Frame, Function, Module, Object, ObjectAccess, PlacedPages, Site, Stack};
-use numalens_profile::words::Call;
+use numalens_profile::tables::{Frame, Function, Module, PlacedPages, Site, Stack};
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Paths of five steps each: from 7^4 to 7^5.
@@ -19,31 +19,16 @@ const PLAIN: &[&str] = &["-O0", "-g"];
 const OPTIMISED: &[&str] = &["-O2", "-g"];
 const FRAME_POINTERS: &[&str] = &["-O2", "-g", "-fno-omit-frame-pointer"];
 
-fn numalens() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_numalens"))
+/// Compiles a program that stands beside this file.
+#[track_caller]
+fn compiled(lab: &Lab, name: &str, flags: &[&str]) -> String {
+    lab.build(&format!("objects/stacks/{name}"), flags)
 }
 
-fn compiled(directory: &Path, name: &str, flags: &[&str]) -> PathBuf {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stacks").join(name);
-    let program = directory.join(name.split('.').next().unwrap());
-    let status = Command::new("c++").args(flags).arg(source).arg("-o").arg(&program).status().unwrap();
-    assert!(status.success(), "{name} does not compile with {flags:?}");
-    program
-}
-
-/// Records a program with arguments: the profile, and what the program wrote.
-fn recorded(program: &Path, engine: &str, arguments: &[&str]) -> (Profile, String) {
-    let profile = program.with_extension("numalens");
-    let output = numalens()
-        .args(["record", "-q", "-f", "--machine", "4x2", "--engine", engine, "-o"])
-        .arg(&profile)
-        .arg("--")
-        .arg(program)
-        .args(arguments)
-        .output()
-        .unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    (Profile::open(&profile).unwrap(), String::from_utf8(output.stdout).unwrap())
+/// Records a program with arguments.
+#[track_caller]
+fn recording(lab: &Lab, program: &str, engine: &str, arguments: &[&str]) -> Recorded {
+    lab.recorded(&["--engine", engine], &[&[program], arguments].concat()).succeeded()
 }
 
 /// The stacks of a profile, with the names of their functions.
@@ -161,10 +146,10 @@ fn compare(what: &str, profile: &Profile, found: &[(u32, Option<StackId>)], may_
 
 #[test]
 fn ten_thousand_allocations_have_their_own_stacks() {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for flags in [PLAIN, OPTIMISED, FRAME_POINTERS, &["-O1", "-g", "-static"]] {
-        let program = compiled(directory.path(), "paths.cc", flags);
-        let (profile, _) = recorded(&program, "exact", &["blocks", &FROM.to_string(), &PATHS.to_string()]);
+        let program = compiled(&lab, "paths.cc", flags);
+        let profile = recording(&lab, &program, "exact", &["blocks", &FROM.to_string(), &PATHS.to_string()]).profile();
         let found = blocks(&profile);
         // So many a second are told one by one, and the program makes them in less.
         assert!(found.len() as u32 >= PATHS * 9 / 10, "{flags:?}: {}", found.len());
@@ -176,11 +161,12 @@ fn ten_thousand_allocations_have_their_own_stacks() {
 
 #[test]
 fn ten_thousand_first_touches_have_their_own_stacks() {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for flags in [PLAIN, OPTIMISED, FRAME_POINTERS, &["-O1", "-g", "-static"]] {
-        let program = compiled(directory.path(), "paths.cc", flags);
-        let (profile, printed) = recorded(&program, "exact", &["touches", &FROM.to_string(), &PATHS.to_string()]);
-        let found = touches(&profile, &printed);
+        let program = compiled(&lab, "paths.cc", flags);
+        let recorded = recording(&lab, &program, "exact", &["touches", &FROM.to_string(), &PATHS.to_string()]);
+        let (profile, printed) = (recorded.profile(), recorded.said());
+        let found = touches(&profile, printed);
         assert_eq!(found.len() as u32, PATHS, "{flags:?}");
         compare(&format!("{flags:?}, exact"), &profile, &found, |_| false);
     }
@@ -188,16 +174,17 @@ fn ten_thousand_first_touches_have_their_own_stacks() {
 
 #[test]
 fn samples_and_faults_have_their_own_stacks() {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for flags in [PLAIN, OPTIMISED, FRAME_POINTERS] {
-        let program = compiled(directory.path(), "paths.cc", flags);
-        let (profile, printed) = recorded(&program, "sample", &["touches", &FROM.to_string(), &PATHS.to_string()]);
-        let found = touches(&profile, &printed);
+        let program = compiled(&lab, "paths.cc", flags);
+        let recorded = recording(&lab, &program, "sample", &["touches", &FROM.to_string(), &PATHS.to_string()]);
+        let (profile, printed) = (recorded.profile(), recorded.said());
+        let found = touches(&profile, printed);
         assert!(found.len() as u32 >= PATHS * 99 / 100, "{flags:?}: {}", found.len());
         // The kernel copies a piece of the stack: without optimisation frames are large.
         let whole = compare(&format!("{flags:?}, faults"), &profile, &found, |_| true);
         assert!(flags == PLAIN || whole > found.len() / 2, "{flags:?}: {whole} are whole");
-        let (profile, _) = recorded(&program, "sample", &["blocks", &FROM.to_string(), &PATHS.to_string()]);
+        let profile = recording(&lab, &program, "sample", &["blocks", &FROM.to_string(), &PATHS.to_string()]).profile();
         let found = blocks(&profile);
         assert!(found.len() >= 1000, "{flags:?}: {}", found.len());
         compare(&format!("{flags:?}, sampled blocks"), &profile, &found, |path| path % 16 == 5 || flags == PLAIN);
@@ -207,11 +194,12 @@ fn samples_and_faults_have_their_own_stacks() {
 /// What unwinds the program for itself is another unwinder: the compiler's.
 #[test]
 fn stacks_are_those_that_the_program_shows_itself() {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for (flags, engine) in [(PLAIN, "exact"), (OPTIMISED, "exact"), (FRAME_POINTERS, "exact"), (OPTIMISED, "sample")] {
-        let program = compiled(directory.path(), "paths.cc", flags);
-        let (profile, printed) = recorded(&program, engine, &["shown", &FROM.to_string(), "400"]);
-        let module = profile.rows::<Module>().unwrap().into_iter().find(|row| Path::new(&row.path) == program).unwrap();
+        let program = compiled(&lab, "paths.cc", flags);
+        let recorded = recording(&lab, &program, engine, &["shown", &FROM.to_string(), "400"]);
+        let (profile, printed) = (recorded.profile(), recorded.said());
+        let module = profile.rows::<Module>().unwrap().into_iter().find(|row| row.path == program).unwrap();
         let (stacks, found) = (Stacks::of(&profile), blocks(&profile));
         let mut compared = 0;
         for line in printed.lines() {
@@ -249,10 +237,10 @@ const TWO: [&[&str]; 4] = [PLAIN, OPTIMISED, FRAME_POINTERS, &["-O0", "-g", "-fo
 #[test]
 fn blocks_of_two_callers_alike_are_those_of_their_own() {
     const BYTES: u64 = 4096 * 8;
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for flags in TWO {
-        let program = compiled(directory.path(), "two_callers.cc", flags);
-        let (profile, _) = recorded(&program, "exact", &[]);
+        let program = compiled(&lab, "two_callers.cc", flags);
+        let profile = recording(&lab, &program, "exact", &[]).profile();
         let stacks = Stacks::of(&profile);
         let objects: HashMap<_, _> =
             profile.rows::<Object>().unwrap().into_iter().map(|row| (row.object, row.stack)).collect();
@@ -280,12 +268,12 @@ fn blocks_of_two_callers_alike_are_those_of_their_own() {
 
 #[test]
 fn first_touches_of_two_callers_alike_are_those_of_their_own() {
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     for (flags, engine) in
         TWO.into_iter().map(|flags| (flags, "exact")).chain([(PLAIN, "sample"), (OPTIMISED, "sample")])
     {
-        let program = compiled(directory.path(), "two_first_touchers.cc", flags);
-        let (profile, _) = recorded(&program, engine, &[]);
+        let program = compiled(&lab, "two_first_touchers.cc", flags);
+        let profile = recording(&lab, &program, engine, &[]).profile();
         let stacks = Stacks::of(&profile);
         let mut pages: HashMap<&str, u64> = HashMap::new();
         for row in profile.rows::<PlacedPages>().unwrap() {
@@ -298,22 +286,12 @@ fn first_touches_of_two_callers_alike_are_those_of_their_own() {
     }
 }
 
-/// Compiles a program for the comparison with a debugger; none: there is no compiler.
-fn unwound(directory: &Path, name: &str, level: &str) -> Option<PathBuf> {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/stacks").join(name);
-    let program = directory.join(name.replace('.', "_"));
-    let mut command = match name.rsplit('.').next() {
-        Some("c") => Command::new("cc"),
-        Some("f90") => Command::new("gfortran"),
-        Some("rs") => Command::new("rustc"),
-        _ => Command::new("c++"),
-    };
-    match name.ends_with(".rs") {
-        true => command.args(["-g", "-C", &format!("opt-level={level}")]),
-        false => command.args(["-g", &format!("-O{level}"), "-w"]),
-    };
-    let status = command.arg(source).arg("-o").arg(&program).status().ok()?;
-    assert!(status.success(), "{name} does not compile");
+/// Compiles a program for the comparison with a debugger; None: there is no compiler.
+fn unwound(lab: &Lab, name: &str, level: &str) -> Option<String> {
+    let program = lab.at(&name.replace('.', "_"));
+    let optimised = if name.ends_with(".rs") { format!("-Copt-level={level}") } else { format!("-O{level}") };
+    let flags: &[&str] = if name.ends_with(".rs") { &["-g", &optimised] } else { &["-g", &optimised, "-w"] };
+    try_compile(&format!("objects/stacks/{name}"), Path::new(&program), flags)?;
     Some(program)
 }
 
@@ -328,13 +306,13 @@ fn step(name: &str) -> Option<&str> {
 #[test]
 fn stacks_are_those_that_a_debugger_shows() {
     const BYTES: u64 = 7777;
-    if Command::new("gdb").arg("--version").output().is_err() {
+    if !installed("gdb") {
         return;
     }
-    let directory = tempfile::tempdir().unwrap();
+    let lab = Lab::exact();
     let programs = ["unwound.c", "unwound.cc", "unwound.f90", "unwound.rs"].map(|name| (name, "2"));
     for (name, level) in programs.into_iter().chain([("unwound.cc", "0")]) {
-        let Some(program) = unwound(directory.path(), name, level) else { continue };
+        let Some(program) = unwound(&lab, name, level) else { continue };
         let stop = format!("break malloc if $rdi == {BYTES}");
         let output = Command::new("gdb")
             .args(["-nx", "-batch", "-ex", "set debuginfod enabled off", "-ex", "set breakpoint pending on"])
@@ -351,7 +329,7 @@ fn stacks_are_those_that_a_debugger_shows() {
             eprintln!("{name}, -O{level}: the debugger shows nothing: {}", String::from_utf8_lossy(&output.stderr));
             continue;
         }
-        let (profile, _) = recorded(&program, "exact", &[]);
+        let profile = recording(&lab, &program, "exact", &[]).profile();
         let stacks = Stacks::of(&profile);
         let objects: HashMap<_, _> =
             profile.rows::<Object>().unwrap().into_iter().map(|row| (row.object, row.stack)).collect();

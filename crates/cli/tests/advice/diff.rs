@@ -1,46 +1,41 @@
 //! `numalens diff` of a program and its repaired twin: the verdict, what comes first, and rows that are one in both
 //! builds.
 
-use serde_json::Value;
+use super::*;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use tempfile::TempDir;
 
-const SOURCE: &str = include_str!("diff/init.c");
+const SOURCE: &str = include_str!("init.c");
 
-/// The line, from 1, that has these words.
-#[track_caller]
-fn line_of(source: &str, words: &str) -> u64 {
-    1 + source.lines().position(|line| line.contains(words)).unwrap() as u64
-}
-
-fn compiled(directory: &Path, name: &str, source: &str) -> PathBuf {
-    let (file, program) = (directory.join("init.c"), directory.join(name));
+fn compiled(lab: &Lab, name: &str, source: &str) -> PathBuf {
+    let (file, program) = (lab.at("init.c"), lab.path().join(name));
     std::fs::write(&file, source).unwrap();
-    let status = Command::new("cc").args(["-O2", "-g", "-fopenmp"]).arg(&file).arg("-o").arg(&program).status();
-    assert!(status.unwrap().success(), "{name} does not compile");
+    compile(&file, &program, &["-O2", "-g", "-fopenmp"]);
     program
 }
 
 /// Records a program; each recording has a name.
-fn recorded(program: &Path, argument: &str, name: &str) -> PathBuf {
-    let profile = program.with_file_name(format!("{name}.numalens"));
-    let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
-    command.args(["record", "-q", "--engine", "exact", "--machine", "4x2", "-o"]).arg(&profile).arg("--");
-    let output = command.arg(program).arg(argument).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+fn recorded(lab: &Lab, program: &Path, argument: &str, name: &str) -> PathBuf {
+    let profile = lab.path().join(format!("{name}.numalens"));
+    let recorded = lab.recorded(&[], &[program.to_str().unwrap(), argument]).succeeded();
+    std::fs::rename(&recorded.path, &profile).unwrap();
     profile
 }
 
-fn text(before: &Path, after: &Path, arguments: &[&str]) -> String {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
-    let output = command.arg("diff").args([before, after]).args(arguments).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap()
+/// `numalens diff BEFORE AFTER`
+fn diff(before: &Path, after: &Path) -> std::process::Command {
+    let mut command = numalens(&["diff"]);
+    command.args([before, after]);
+    command
 }
 
+#[track_caller]
+fn text(before: &Path, after: &Path, arguments: &[&str]) -> String {
+    stdout(diff(before, after).args(arguments))
+}
+
+#[track_caller]
 fn json(before: &Path, after: &Path) -> Value {
-    serde_json::from_str(&text(before, after, &["--format", "json"])).unwrap()
+    super::json(&mut diff(before, after))
 }
 
 fn rows<'a>(document: &'a Value, table: &str) -> &'a [Value] {
@@ -48,18 +43,16 @@ fn rows<'a>(document: &'a Value, table: &str) -> &'a [Value] {
 }
 
 /// Twice the program as it is and once repaired, recorded by one executable.
-fn recordings() -> (TempDir, [PathBuf; 3]) {
-    let directory = tempfile::tempdir().unwrap();
-    let program = compiled(directory.path(), "init", SOURCE);
-    let recordings = [("b", "b"), ("b", "b_again"), ("p", "p")].map(|(how, name)| recorded(&program, how, name));
-    (directory, recordings)
+fn recordings() -> (Lab, [PathBuf; 3]) {
+    let lab = Lab::exact();
+    let program = compiled(&lab, "init", SOURCE);
+    let recordings = [("b", "b"), ("b", "b_again"), ("p", "p")].map(|(how, name)| recorded(&lab, &program, how, name));
+    (lab, recordings)
 }
 
 /// The cost model of docs/guide/advice.md, over the matrix of a report.
 fn memory_time(profile: &Path, queue: f64) -> f64 {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
-    let output = command.arg("report").arg(profile).args(["--format", "json"]).output().unwrap();
-    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let report = super::json(numalens(&["report"]).arg(profile));
     let matrix = &report["matrix"]["access"];
     let number = |value: &Value| value.as_f64().unwrap();
     let nodes = matrix["nodes"].as_array().unwrap().len();
@@ -76,7 +69,7 @@ fn memory_time(profile: &Path, queue: f64) -> f64 {
 
 #[test]
 fn the_first_line_is_a_verdict() {
-    let (_directory, [before, again, after]) = recordings();
+    let (_lab, [before, again, after]) = recordings();
     let allocated = format!("array allocated at init.c:{} (main)", line_of(SOURCE, "malloc"));
     let memory = allocated.replace("array", "memory");
     let first = |one: &Path, other: &Path| text(one, other, &[]).lines().next().unwrap().to_string();
@@ -104,7 +97,7 @@ fn the_first_line_is_a_verdict() {
 
 #[test]
 fn what_was_remote_comes_first_and_noise_not_at_all() {
-    let (_directory, [before, again, after]) = recordings();
+    let (_lab, [before, again, after]) = recordings();
     let document = json(&before, &after);
     let line = &rows(&document, "lines")[0];
     assert_eq!(line["line"], line_of(SOURCE, "/* use */"), "{line:#}");
@@ -137,11 +130,11 @@ fn what_was_remote_comes_first_and_noise_not_at_all() {
 
 #[test]
 fn a_copied_executable_has_the_same_rows() {
-    let directory = tempfile::tempdir().unwrap();
-    let program = compiled(directory.path(), "init", SOURCE);
-    let copy = directory.path().join("init_v1");
+    let lab = Lab::exact();
+    let program = compiled(&lab, "init", SOURCE);
+    let copy = lab.path().join("init_v1");
     std::fs::copy(&program, &copy).unwrap();
-    let document = json(&recorded(&program, "b", "before"), &recorded(&copy, "p", "after"));
+    let document = json(&recorded(&lab, &program, "b", "before"), &recorded(&lab, &copy, "p", "after"));
     let of_program: Vec<&Value> = rows(&document, "lines").iter().filter(|row| row["module"].is_null()).collect();
     assert!(of_program.iter().all(|row| row["module"] != "init" && row["module"] != "init_v1"));
     let used = of_program.iter().find(|row| row["line"] == line_of(SOURCE, "/* use */")).unwrap();
@@ -155,13 +148,13 @@ fn a_copied_executable_has_the_same_rows() {
 
 #[test]
 fn outlined_functions_are_renumbered_and_lines_move() {
-    let directory = tempfile::tempdir().unwrap();
-    let before = recorded(&compiled(directory.path(), "init", SOURCE), "b", "before");
+    let lab = Lab::exact();
+    let before = recorded(&lab, &compiled(&lab, "init", SOURCE), "b", "before");
     // One parallel region more, before the others: what was `main._omp_fn.1` is `main._omp_fn.2`.
     let more = "#pragma omp parallel for\n    for (int i = 0; i < 8; i++) array[i * 64] = 0;\n";
     let at = "    for (int round";
     let source = SOURCE.replace(at, &format!("{more}{at}"));
-    let after = recorded(&compiled(directory.path(), "init_v1", &source), "p", "after");
+    let after = recorded(&lab, &compiled(&lab, "init_v1", &source), "p", "after");
     let document = json(&before, &after);
     let used = &rows(&document, "lines")[0];
     assert_eq!(

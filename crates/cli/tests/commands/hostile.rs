@@ -1,12 +1,12 @@
 //! Profiles and names that somebody made to do harm: to read them writes nothing, waits for nothing, and shows a
 //! terminal nothing that it would obey.
 
-use assert_cmd::Command;
+use super::*;
 use numalens_profile::testing::Synthetic;
 use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::process::Command;
 use tempfile::TempDir;
 
 /// Does what it must not do to a terminal: sets its title, clears it, begins a line, reverses another; and is a
@@ -37,11 +37,10 @@ impl Case {
         self.directory.path().join(name)
     }
 
+    /// To be run with a limit of time: what waits for ever fails.
     fn numalens<'a>(&self, args: impl IntoIterator<Item = &'a str>) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
+        let mut command = native(NUMALENS);
         command.args(args).current_dir(&self.directory).env("XDG_CACHE_HOME", self.at("cache"));
-        // Nothing takes so long; what waits for ever fails.
-        command.timeout(Duration::from_secs(120));
         command
     }
 
@@ -69,6 +68,14 @@ impl Case {
             words(&["pack", path, "-o", &out("zip")]),
         ]
     }
+}
+
+/// What a command says that fails in time.
+#[track_caller]
+fn fails(command: &mut Command) -> String {
+    let outcome = run(command);
+    assert_eq!(outcome.code(), Some(1), "{outcome:?}");
+    outcome.told()
 }
 
 /// What stands below a directory: files with their content, links with where they lead.
@@ -99,7 +106,7 @@ fn who_reads_writes_nothing_but_the_output() {
     symlink(&victim, case.at("out.zip.partial")).unwrap();
     let before = (tree(&case.path), std::fs::read(&victim).unwrap());
     for args in case.readers("out") {
-        case.numalens(args.iter().map(String::as_str)).assert().success();
+        run(&mut case.numalens(args.iter().map(String::as_str))).succeeded();
         assert_eq!((tree(&case.path), std::fs::read(&victim).unwrap()), before, "{args:?}");
     }
     let mut names: Vec<_> =
@@ -117,11 +124,9 @@ fn who_reads_writes_nothing_but_the_output() {
 fn names_need_no_cache() {
     let case = Case::nameless();
     let mut command = case.numalens(["report", case.path.to_str().unwrap()]);
-    command.env_remove("XDG_CACHE_HOME").env_remove("HOME").assert().success();
+    run(command.env_remove("XDG_CACHE_HOME").env_remove("HOME")).succeeded();
     assert!(!case.at("cache").exists());
-    let report = |case: &Case| {
-        case.numalens(["report", case.path.to_str().unwrap()]).assert().success().get_output().stdout.clone()
-    };
+    let report = |case: &Case| run(&mut case.numalens(["report", case.path.to_str().unwrap()])).succeeded().stdout;
     assert_eq!(report(&case), report(&case), "from the cache as without it");
 }
 
@@ -129,7 +134,7 @@ fn names_need_no_cache() {
 fn tables_that_are_no_files_are_refused_at_once() {
     type Make = fn(&Path);
     let shapes: [(&str, Make); 4] = [
-        ("pipe", |path| assert!(std::process::Command::new("mkfifo").arg(path).status().unwrap().success())),
+        ("pipe", |path| assert!(Command::new("mkfifo").arg(path).status().unwrap().success())),
         ("symbolic link", |path| symlink("/etc/passwd", path).unwrap()),
         ("directory", |path| std::fs::create_dir(path).unwrap()),
         ("symbolic link", |path| symlink("/dev/zero", path).unwrap()),
@@ -140,25 +145,22 @@ fn tables_that_are_no_files_are_refused_at_once() {
             std::fs::remove_file(case.path.join(table)).unwrap();
             make(&case.path.join(table));
             for args in case.readers("out") {
-                let assert = case.numalens(args.iter().map(String::as_str)).assert().failure().code(1);
-                let told = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
-                let told = told.replace(['\n', '│'], " ").split_whitespace().collect::<Vec<_>>().join(" ");
+                let told = fails(&mut case.numalens(args.iter().map(String::as_str)));
                 assert!(told.contains(what) && told.contains("not a file"), "{args:?}: {told}");
             }
         }
     }
     let case = Case::of(&Synthetic::example());
     let pipe = case.at("pipe.zip");
-    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
     for command in ["report", "check", "unpack"] {
-        case.numalens([command, pipe.to_str().unwrap()]).assert().failure().code(1);
+        fails(&mut case.numalens([command, pipe.to_str().unwrap()]));
     }
 }
 
 /// Nothing that a terminal would obey.
 #[track_caller]
-fn assert_shown(args: &[String], output: &[u8]) {
-    let text = String::from_utf8_lossy(output);
+fn assert_shown(args: &[String], text: &str) {
     let acts = |c: char| {
         (c.is_control() && c != '\n' && c != '\t') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
@@ -198,23 +200,24 @@ fn evil() -> Synthetic {
 fn nothing_from_a_profile_commands_the_terminal() {
     let case = Case::of(&evil());
     for args in case.readers("out") {
-        let output = case.numalens(args.iter().map(String::as_str)).output().unwrap();
+        let output = run(&mut case.numalens(args.iter().map(String::as_str)));
         assert_shown(&args, &output.stdout);
         assert_shown(&args, &output.stderr);
     }
     for entry in std::fs::read_dir(case.at("out.csv")).unwrap() {
-        let table = std::fs::read(entry.unwrap().path()).unwrap();
-        assert_shown(&["csv".to_owned()], &table);
-        let text = String::from_utf8(table).unwrap();
+        let text = std::fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert_shown(&["csv".to_owned()], &text);
         let formula = |line: &str| line.split(',').any(|cell| cell.trim_start_matches('"').starts_with("=1+1"));
         assert!(!text.lines().any(formula), "a spreadsheet would compute it:\n{text}");
     }
-    assert_shown(&["callgrind".to_owned()], &std::fs::read(case.at("out.callgrind")).unwrap());
+    assert_shown(
+        &["callgrind".to_owned()],
+        &String::from_utf8_lossy(&std::fs::read(case.at("out.callgrind")).unwrap()),
+    );
     // Asked for, its colours are ours: nothing but styles begins with ESC.
     let path = case.path.to_str().unwrap();
-    let output = case.numalens(["report", path, "--color", "always", "--section", "all"]).output().unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    for part in text.split('\u{1b}').skip(1) {
+    let output = run(&mut case.numalens(["report", path, "--color", "always", "--section", "all"]));
+    for part in output.stdout.split('\u{1b}').skip(1) {
         let style = part.strip_prefix('[').and_then(|part| part.split_once('m')).map(|(style, _)| style);
         assert!(style.is_some_and(|style| style.bytes().all(|b| b.is_ascii_digit() || b == b';')), "{part:?}");
     }
@@ -246,7 +249,7 @@ fn nothing_from_an_argument_commands_the_terminal() {
         &[EVIL],
     ];
     for args in lines {
-        let output = case.numalens(args.iter().copied()).output().unwrap();
+        let output = run(&mut case.numalens(args.iter().copied()));
         let args: Vec<String> = args.iter().map(|word| word.to_string()).collect();
         assert_shown(&args, &output.stdout);
         assert_shown(&args, &output.stderr);
@@ -258,9 +261,9 @@ fn nothing_from_a_recorded_program_commands_the_terminal() {
     let case = Case::of(&Synthetic::example());
     let script = "printf '\\033]0;x\\007' >/proc/self/comm; exit 3";
     let line = ["record", "-o", "\u{1b}[31mout.numalens", "--", "sh", "-c", script, EVIL];
-    let output = case.numalens(line).output().unwrap();
+    let output = run(&mut case.numalens(line));
     assert_shown(&["record".to_owned()], &output.stderr);
-    let output = case.numalens(["record", "--", EVIL]).output().unwrap();
+    let output = run(&mut case.numalens(["record", "--", EVIL]));
     assert_shown(&["record".to_owned()], &output.stderr);
 }
 
@@ -271,10 +274,10 @@ fn record_by_force_replaces_profiles_only() {
     let data = case.at("data");
     std::fs::create_dir(&data).unwrap();
     std::fs::write(data.join("sales.parquet"), "PAR1 years of work PAR1").unwrap();
-    let assert = case.numalens(["record", "-f", "-o", "data", "--", "true"]).assert().failure();
-    let told = String::from_utf8(assert.get_output().stderr.clone()).unwrap();
-    assert!(told.contains("--force does not replace it"), "{told}");
+    let refused = run(&mut case.numalens(["record", "-f", "-o", "data", "--", "true"]));
+    let told = refused.told();
+    assert!(!refused.status.success() && told.contains("--force does not replace it"), "{told}");
     assert_eq!(std::fs::read(data.join("sales.parquet")).unwrap(), b"PAR1 years of work PAR1");
-    case.numalens(["record", "-q", "-f", "-o", "app.numalens", "--", "true"]).assert().success();
-    case.numalens(["check", "app.numalens"]).assert().success();
+    run(&mut case.numalens(["record", "-q", "-f", "-o", "app.numalens", "--", "true"])).succeeded();
+    run(&mut case.numalens(["check", "app.numalens"])).succeeded();
 }

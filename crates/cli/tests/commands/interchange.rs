@@ -1,27 +1,19 @@
 //! `import` and `export` as a user types them, with the programs that read the exports.
 
-#[path = "../../import/tests/common/mod.rs"]
+#[path = "../../../import/tests/common/mod.rs"]
 mod perf_data;
 
-use assert_cmd::Command;
+use super::*;
 use numalens_profile::testing::Synthetic;
-use std::path::{Path, PathBuf};
-use tempfile::TempDir;
-
-fn numalens() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_numalens"))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.to_vec()).unwrap()
-}
+use std::path::Path;
+use std::process::Command;
 
 /// What a program that must succeed prints.
 #[track_caller]
 fn read_by(program: &str, args: &[&str], file: &Path) -> String {
     let mut command = Command::new(program);
     command.args(args).arg(file).env("PPROF_TMPDIR", file.parent().unwrap());
-    text(&command.assert().success().get_output().stdout)
+    stdout(&mut command)
 }
 
 /// A directory with the synthetic profile in it, and an export of it. 77 accesses, 32 of them remote, all on line 21 of
@@ -30,11 +22,15 @@ fn export(to: &str) -> (TempDir, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     let profile = Synthetic::example().write(&directory.path().join("app.numalens")).unwrap();
     let file = directory.path().join("export");
-    numalens().arg("export").arg(&profile).args(["--to", to, "-o"]).arg(&file).assert().success();
+    let export = || {
+        let mut command = numalens(&["export", "--to", to, "-o"]);
+        command.arg(&file).arg(&profile);
+        command
+    };
+    output(&mut export()).succeeded();
     // Not a second time, unless asked for.
-    let again = numalens().arg("export").arg(&profile).args(["--to", to, "-o"]).arg(&file).assert().failure().code(1);
-    assert!(text(&again.get_output().stderr).contains("--force"));
-    numalens().arg("export").arg(&profile).args(["--to", to, "--force", "-o"]).arg(&file).assert().success();
+    assert!(failure(&mut export(), 1).contains("--force"));
+    output(export().arg("--force")).succeeded();
     (directory, file)
 }
 
@@ -108,19 +104,15 @@ fn perf_s_recordings_come_by_standard_input() {
         [("-", perf::pipe(&samples)), ("/dev/stdin", perf::pipe(&samples)), ("-", perf::file(&samples))]
     {
         let output = directory.path().join("a.numalens");
-        let mut import = numalens();
-        import.arg("import").arg(name).arg("-f").arg("-o").arg(&output).write_stdin(bytes).assert().success();
-        let report = numalens().arg("report").arg(&output).args(["--format", "json"]).assert().success();
-        let report: serde_json::Value = serde_json::from_slice(&report.get_output().stdout).unwrap();
+        fed(numalens(&["import", name, "-f", "-o"]).arg(&output), &bytes).succeeded();
+        let report = json(numalens(&["report"]).arg(&output));
         assert_eq!(report["summary"]["accesses"], 40_000);
     }
     let refused = |of: &Path, stdin: &str| {
-        let mut import = numalens();
         let output = directory.path().join("b.numalens");
-        import.arg("import").arg(of).arg("-o").arg(output).write_stdin(stdin);
-        // Without the breaks of its lines.
-        let told = text(&import.assert().failure().code(1).get_output().stderr);
-        told.replace('│', " ").split_whitespace().collect::<Vec<_>>().join(" ")
+        let refused = fed(numalens(&["import"]).arg(of).arg("-o").arg(output), stdin.as_bytes());
+        assert_eq!(refused.code(), Some(1), "{refused:?}");
+        refused.told()
     };
     assert!(refused(Path::new("-"), "").contains("it was a pipe that has been read before"));
     assert!(refused(directory.path(), "").contains("none of `perf record --threads`"));
@@ -138,25 +130,19 @@ fn a_numaprof_file_is_imported_and_reported() {
     });
     std::fs::write(&file, profile.to_string()).unwrap();
     let made = directory.path().join("app.numalens");
-    numalens()
-        .arg("import")
-        .arg(&file)
-        .args(["--machine", "2x1", "--run-time", "0.5", "-o"])
-        .arg(&made)
-        .assert()
-        .success();
-    let report = numalens().arg("report").arg(&made).args(["--format", "json"]).assert().success();
-    let report: serde_json::Value = serde_json::from_slice(&report.get_output().stdout).unwrap();
+    let mut import = numalens(&["import", "--machine", "2x1", "--run-time", "0.5", "-o"]);
+    output(import.arg(&made).arg(&file)).succeeded();
+    let report = json(numalens(&["report"]).arg(&made));
     assert_eq!(report["summary"]["local_share"], 75.0);
     // Neighbours of an NxC machine are at distance 20.
     assert_eq!(report["summary"]["numa_access_rate"], (300.0 * 10.0 + 100.0 * 20.0) / 0.5);
     assert_eq!(report["summary"]["run_time_of"], "program without a profiler");
     assert_eq!(report["meta"]["duration_s"], serde_json::Value::Null);
-    numalens().arg("check").arg(&made).assert().success();
+    check(&made);
 
     let other = directory.path().join("text");
     std::fs::write(&other, "hello").unwrap();
-    let refused =
-        numalens().arg("import").arg(&other).arg("-o").arg(directory.path().join("b")).assert().failure().code(1);
-    assert!(text(&refused.get_output().stderr).contains("--from"));
+    let mut import = numalens(&["import"]);
+    let told = failure(import.arg(&other).arg("-o").arg(directory.path().join("b")), 1);
+    assert!(told.contains("--from"), "{told}");
 }

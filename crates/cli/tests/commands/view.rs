@@ -1,5 +1,6 @@
 //! `view` as a user leaves it open: hundreds of filters later it has the memory that it had.
 
+use super::*;
 use numalens_profile::testing::large;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -24,8 +25,7 @@ impl Drop for Server {
 
 impl Server {
     fn of(profile: &std::path::Path) -> Server {
-        let process = Command::new(env!("CARGO_BIN_EXE_numalens"))
-            .arg("view")
+        let process = numalens(&["view"])
             .arg(profile)
             .arg("--no-open")
             .stdout(Stdio::piped())
@@ -82,8 +82,7 @@ fn the_token_is_not_among_the_browser_s_arguments() {
     std::fs::write(&starter, "#!/bin/sh\n{ echo \"$*\"; stat -c %a \"$1\"; cat \"$1\"; } > \"$TOLD\"\n").unwrap();
     std::fs::set_permissions(&starter, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let path = format!("{}:{}", scratch.path().display(), std::env::var("PATH").unwrap());
-    let started = Command::new(env!("CARGO_BIN_EXE_numalens"))
-        .arg("view")
+    let started = numalens(&["view"])
         .arg(&profile)
         .env("PATH", path)
         .env("TOLD", &told)

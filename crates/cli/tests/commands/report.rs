@@ -1,50 +1,28 @@
 //! `report`, `export`, `completions` and `man` as a user types them.
 
-use assert_cmd::Command;
+use super::*;
 use numalens_profile::testing::Synthetic;
-use std::path::PathBuf;
-use tempfile::TempDir;
-
-/// A directory with the synthetic profile in it.
-fn profile() -> (TempDir, PathBuf) {
-    let directory = tempfile::tempdir().unwrap();
-    let path = Synthetic::example().write(&directory.path().join("app.numalens")).unwrap();
-    (directory, path)
-}
-
-fn numalens() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
-    command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
-    command
-}
-
-fn stdout(command: &mut Command) -> String {
-    String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
-}
-
-fn failure(command: &mut Command, code: i32) -> String {
-    String::from_utf8(command.assert().failure().code(code).get_output().stderr.clone()).unwrap()
-}
+use serde_json::Value;
 
 #[test]
 fn the_first_screen_shows_what_hurts_and_where_to_look_next() {
     let (_directory, path) = profile();
-    let text = stdout(numalens().arg("report").arg(&path));
+    let text = stdout(numalens(&["report"]).arg(&path));
     for words in
         ["virtual machine test-3+1", "remote           41.6 %", "app.c:21 step", "app.c:9 fill", "--section NAME"]
     {
         assert!(text.contains(words), "{words} is not in\n{text}");
     }
     assert!(!text.contains('\x1b'), "colours in a pipe");
-    assert!(stdout(numalens().arg("report").arg(&path).args(["--color", "always"])).contains('\x1b'));
+    assert!(stdout(numalens(&["report"]).arg(&path).args(["--color", "always"])).contains('\x1b'));
 }
 
 /// Guards that text, JSON and HTML begin with the same verdict, which names the profile in what to type.
 #[test]
 fn one_verdict_is_everywhere() {
     let (_directory, path) = profile();
-    let report = |args: &[&str]| stdout(numalens().arg("report").arg(&path).args(args));
-    let document: serde_json::Value = serde_json::from_str(&report(&["--format", "json"])).unwrap();
+    let report = |args: &[&str]| stdout(numalens(&["report"]).arg(&path).args(args));
+    let document: Value = serde_json::from_str(&report(&["--format", "json"])).unwrap();
     let verdict = &document["verdict"];
     let sentence = verdict["sentence"].as_str().unwrap();
     let text = report(&[]);
@@ -63,13 +41,13 @@ fn one_verdict_is_everywhere() {
 #[test]
 fn filters_that_leave_nothing_say_so() {
     let (_directory, path) = profile();
-    let text = stdout(numalens().arg("report").arg(&path).args(["--section", "residency", "--thread", "1"]));
+    let text = stdout(numalens(&["report"]).arg(&path).args(["--section", "residency", "--thread", "1"]));
     assert!(text.contains("pass the filter") && !text.contains("no allocations were recorded"), "{text}");
     let mut content = Synthetic::example();
     content.allocations.clear();
     let (other, _) = profile();
     let path = content.write(&other.path().join("none.numalens")).unwrap();
-    let text = stdout(numalens().arg("report").arg(&path).args(["--section", "residency"]));
+    let text = stdout(numalens(&["report"]).arg(&path).args(["--section", "residency"]));
     assert!(text.contains("no allocations were recorded"), "{text}");
 }
 
@@ -77,7 +55,7 @@ fn filters_that_leave_nothing_say_so() {
 #[test]
 fn words_are_explained() {
     for args in [&["help", "terms"][..], &["terms"]] {
-        let text = stdout(numalens().args(args));
+        let text = stdout(&mut numalens(args));
         for word in ["first touch", "pinned, unpinned", "memory time"] {
             assert!(text.contains(word), "{word} is not in\n{text}");
         }
@@ -92,7 +70,7 @@ fn rows_below_a_hundredth_are_there_when_asked_for() {
     content.site_accesses.iter_mut().filter(|row| row.site.0 == 1).for_each(|row| row.reads *= 1000);
     let directory = tempfile::tempdir().unwrap();
     let path = content.write(&directory.path().join("a.numalens")).unwrap();
-    let report = |args: &[&str]| stdout(numalens().arg("report").arg(&path).args(args));
+    let report = |args: &[&str]| stdout(numalens(&["report"]).arg(&path).args(args));
     let lines = |text: &str| text[text.find("source lines").unwrap()..].split("\n\n").next().unwrap().lines().count();
     let (short, named, top) = (report(&[]), report(&["--section", "lines"]), report(&["--top", "25"]));
     assert!(lines(&short) < lines(&named), "{short}");
@@ -102,12 +80,12 @@ fn rows_below_a_hundredth_are_there_when_asked_for() {
 #[test]
 fn json_goes_to_a_file_as_to_a_pipe() {
     let (directory, path) = profile();
-    let piped = stdout(numalens().arg("report").arg(&path).args(["--format", "json"]));
-    let document: serde_json::Value = serde_json::from_str(&piped).unwrap();
+    let piped = stdout(numalens(&["report"]).arg(&path).args(["--format", "json"]));
+    let document: Value = serde_json::from_str(&piped).unwrap();
     assert_eq!(document["schema"], 1);
     assert_eq!(document["lines"][0]["line"], 21);
     let file = directory.path().join("report.json");
-    let quiet = stdout(numalens().arg("report").arg(&path).args(["--format", "json", "-o"]).arg(&file));
+    let quiet = stdout(numalens(&["report"]).arg(&path).args(["--format", "json", "-o"]).arg(&file));
     assert_eq!(quiet, "");
     assert_eq!(std::fs::read_to_string(file).unwrap(), piped);
 }
@@ -115,7 +93,7 @@ fn json_goes_to_a_file_as_to_a_pipe() {
 #[test]
 fn html_is_one_page_that_asks_nothing_of_the_network() {
     let (_directory, path) = profile();
-    let page = stdout(numalens().arg("report").arg(&path).args(["--format", "html"]));
+    let page = stdout(numalens(&["report"]).arg(&path).args(["--format", "html"]));
     assert!(page.starts_with("<!doctype html>") && page.trim_end().ends_with("</html>"));
     for words in [
         "id=\"findings\"",
@@ -133,7 +111,7 @@ fn html_is_one_page_that_asks_nothing_of_the_network() {
         let opened = page.matches(&format!("<{element}>")).count() + page.matches(&format!("<{element} ")).count();
         assert_eq!(opened, page.matches(&format!("</{element}>")).count(), "{element}");
     }
-    let one = stdout(numalens().arg("report").arg(&path).args(["--format", "html", "--section", "lines"]));
+    let one = stdout(numalens(&["report"]).arg(&path).args(["--format", "html", "--section", "lines"]));
     assert!(one.contains("id=\"lines\"") && !one.contains("id=\"findings\""));
 }
 
@@ -141,18 +119,12 @@ fn html_is_one_page_that_asks_nothing_of_the_network() {
 fn one_recording_is_replayed_under_any_policy() {
     let (_directory, path) = profile();
     let simulate = |args: &[&str]| {
-        let mut command = numalens();
-        command.arg("simulate").arg(&path).args(args);
+        let mut command = numalens(&["simulate"]);
+        command.arg(&path).args(args);
         command
     };
-    let rows = |args: &[&str]| -> Vec<serde_json::Value> {
-        let mut json = args.to_vec();
-        json.extend(["--format", "json"]);
-        let document: serde_json::Value = serde_json::from_str(&stdout(&mut simulate(&json))).unwrap();
-        document["simulation"].as_array().unwrap().clone()
-    };
-    let report: serde_json::Value =
-        serde_json::from_str(&stdout(numalens().arg("report").arg(&path).args(["--format", "json"]))).unwrap();
+    let rows = |args: &[&str]| -> Vec<Value> { json(&mut simulate(args))["simulation"].as_array().unwrap().clone() };
+    let report = json(numalens(&["report"]).arg(&path));
     let recorded = &rows(&["--policy", "local"])[0];
     assert_eq!((&recorded["policy"], recorded["memory_time"].as_f64()), (&"recorded".into(), Some(100.0)));
     // What is replayed as recorded has the recording's own figures.
@@ -189,11 +161,11 @@ fn before_and_after_and_a_threshold_for_scripts() {
     content.site_accesses.retain(|row| row.site.0 != 2);
     let after = content.write(&directory.path().join("after.numalens")).unwrap();
     let diff = |args: &[&str]| {
-        let mut command = numalens();
-        command.arg("diff").args([&before, &after]).args(args);
+        let mut command = numalens(&["diff"]);
+        command.args([&before, &after]).args(args);
         command
     };
-    let document: serde_json::Value = serde_json::from_str(&stdout(&mut diff(&["--format", "json"]))).unwrap();
+    let document = json(&mut diff(&[]));
     let figure =
         |name: &str| document["figures"].as_array().unwrap().iter().find(|row| row["metric"] == name).unwrap().clone();
     let local = figure("local_share");
@@ -202,7 +174,7 @@ fn before_and_after_and_a_threshold_for_scripts() {
     let gone = document["lines"].as_array().unwrap().iter().find(|row| row["line"] == 22).unwrap();
     assert_eq!(gone["state"], "gone");
     assert_eq!(document["objects"][0]["change"], 0.0);
-    diff(&["--fail-if", "local_share<80", "--fail-if", "remote_share > 20"]).assert().success();
+    output(&mut diff(&["--fail-if", "local_share<80", "--fail-if", "remote_share > 20"])).succeeded();
     assert!(failure(&mut diff(&["--fail-if", "local_share<99.9"]), 1).contains("local_share"));
     assert!(failure(&mut diff(&["--fail-if", "speed<1"]), 2).contains("imbalance"));
     assert!(failure(&mut diff(&["--fail-if", "local_share"]), 2).contains("local_share<80"));
@@ -212,21 +184,17 @@ fn before_and_after_and_a_threshold_for_scripts() {
 #[test]
 fn advice_says_why_it_cannot_judge() {
     let (_directory, path) = profile();
-    let json = stdout(numalens().arg("advise").arg(&path).args(["--format", "json"]));
-    let document: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let document = json(numalens(&["advise"]).arg(&path));
     assert_eq!((&document["schema"], &document["meta"]["command"][0]), (&1.into(), &"./app".into()));
-    assert!(document["findings"].is_array() && document["nothing_to_gain"].is_boolean(), "{json}");
-    let text = stdout(numalens().arg("advise").arg(&path));
+    assert!(document["findings"].is_array() && document["nothing_to_gain"].is_boolean(), "{document:#}");
+    let text = stdout(numalens(&["advise"]).arg(&path));
     assert!(text.contains("advice"), "{text}");
 }
 
 #[test]
 fn sections_sorting_and_length_are_the_users() {
     let (_directory, path) = profile();
-    let json = |args: &[&str]| -> serde_json::Value {
-        serde_json::from_str(&stdout(numalens().arg("report").arg(&path).args(["--format", "json"]).args(args)))
-            .unwrap()
-    };
+    let json = |args: &[&str]| -> Value { super::json(numalens(&["report"]).arg(&path).args(args)) };
     let document = json(&["--section", "lines,machine", "--sort", "first_touch", "--top", "1"]);
     let keys: Vec<&str> = document.as_object().unwrap().keys().map(String::as_str).collect();
     assert_eq!(keys, ["schema", "meta", "lines", "machine", "doubts", "omitted"]);
@@ -240,8 +208,8 @@ fn sections_sorting_and_length_are_the_users() {
 fn mistakes_are_explained() {
     let (directory, path) = profile();
     let report = |args: &[&str]| {
-        let mut command = numalens();
-        command.arg("report").arg(&path).args(args);
+        let mut command = numalens(&["report"]);
+        command.arg(&path).args(args);
         command
     };
     let unknown = failure(&mut report(&["--sort", "speed"]), 2);
@@ -250,36 +218,36 @@ fn mistakes_are_explained() {
     assert!(failure(&mut report(&["--source-map", "nothing"]), 2).contains("OLD=NEW"));
     assert!(failure(&mut report(&["--process", "5"]), 2).contains("1001 (./app --child)"));
     let missing = directory.path().join("missing");
-    assert!(failure(numalens().arg("report").arg(&missing), 1).contains("does not exist"));
+    assert!(failure(numalens(&["report"]).arg(&missing), 1).contains("does not exist"));
     assert!(failure(&mut report(&["-o", "/nowhere/at/all"]), 1).contains("/nowhere/at/all"));
 }
 
 #[test]
 fn csv_is_a_directory_that_is_not_overwritten_by_accident() {
     let (directory, path) = profile();
-    let output = directory.path().join("csv");
+    let rows = directory.path().join("csv");
     let export = || {
-        let mut command = numalens();
-        command.arg("export").arg(&path).args(["--to", "csv", "-o"]).arg(&output);
+        let mut command = numalens(&["export"]);
+        command.arg(&path).args(["--to", "csv", "-o"]).arg(&rows);
         command
     };
-    export().assert().success();
-    let lines = std::fs::read_to_string(output.join("lines.csv")).unwrap();
+    output(&mut export()).succeeded();
+    let lines = std::fs::read_to_string(rows.join("lines.csv")).unwrap();
     assert!(lines.lines().next().unwrap().contains("classes.remote") && lines.contains(",app.c,21,step,"), "{lines}");
     assert!(failure(&mut export(), 1).contains("--force"));
-    export().arg("--force").assert().success();
-    std::fs::write(output.join("mine.txt"), "precious").unwrap();
+    output(export().arg("--force")).succeeded();
+    std::fs::write(rows.join("mine.txt"), "precious").unwrap();
     assert!(failure(export().arg("--force"), 1).contains("mine.txt"));
-    assert_eq!(std::fs::read_to_string(output.join("mine.txt")).unwrap(), "precious");
+    assert_eq!(std::fs::read_to_string(rows.join("mine.txt")).unwrap(), "precious");
 }
 
 #[test]
 fn shells_complete_and_man_pages_render() {
     for shell in ["bash", "zsh", "fish"] {
-        assert!(stdout(numalens().args(["completions", shell])).contains("first-touch"), "{shell}");
+        assert!(stdout(&mut numalens(&["completions", shell])).contains("first-touch"), "{shell}");
     }
-    assert!(stdout(numalens().arg("man")).contains(".TH numalens"));
+    assert!(stdout(&mut numalens(&["man"])).contains(".TH numalens"));
     let directory = tempfile::tempdir().unwrap();
-    numalens().args(["man", "-o"]).arg(directory.path().join("man1")).assert().success();
+    output(numalens(&["man", "-o"]).arg(directory.path().join("man1"))).succeeded();
     assert!(directory.path().join("man1/numalens-report.1").exists());
 }

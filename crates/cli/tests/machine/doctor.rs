@@ -1,17 +1,19 @@
 //! `numalens doctor`, on this host and on hosts made worse: with system calls refused, and as an unprivileged user.
 
+use super::*;
 use serde_json::Value;
 use std::os::unix::process::CommandExt;
-use std::process::{Command, Output};
+use std::process::Command;
 
 fn doctor() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_numalens"));
-    command.args(["doctor", "--format", "json"]);
-    command
+    numalens(&["doctor", "--format", "json"])
 }
 
-fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
+/// How the doctor ends, and its diagnosis.
+#[track_caller]
+fn diagnosis(command: &mut Command) -> (Option<i32>, Value) {
+    let outcome = output(command);
+    (outcome.code(), serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}")))
 }
 
 fn check<'a>(diagnosis: &'a Value, name: &str) -> &'a Value {
@@ -47,9 +49,8 @@ fn refuse(command: &mut Command, call: i64, errno: i32) {
 fn a_refused_perf_event_open() {
     let mut command = doctor();
     refuse(&mut command, libc::SYS_perf_event_open, libc::EPERM);
-    let output = command.output().expect("numalens runs");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let diagnosis = json(&output);
+    let (code, diagnosis) = diagnosis(&mut command);
+    assert_eq!(code, Some(1), "{diagnosis:#}");
     assert_eq!((&diagnosis["schema"], &diagnosis["can_record"]), (&1.into(), &false.into()));
     assert_eq!(diagnosis["seccomp"], true);
     for name in ["page-faults", "cpu-clock"] {
@@ -64,9 +65,8 @@ fn a_refused_perf_event_open() {
 fn a_kernel_without_perf_events() {
     let mut command = doctor();
     refuse(&mut command, libc::SYS_perf_event_open, libc::ENOSYS);
-    let output = command.output().expect("numalens runs");
-    assert_eq!(output.status.code(), Some(1), "{output:?}");
-    let diagnosis = json(&output);
+    let (code, diagnosis) = diagnosis(&mut command);
+    assert_eq!(code, Some(1), "{diagnosis:#}");
     let faults = check(&diagnosis, "page-faults");
     assert_eq!(faults["errno"], "ENOSYS");
     assert!(faults["finding"].as_str().is_some_and(|finding| finding.contains("CONFIG_PERF_EVENTS")), "{faults:#}");
@@ -76,7 +76,7 @@ fn a_kernel_without_perf_events() {
 fn a_refused_move_pages() {
     let mut command = doctor();
     refuse(&mut command, libc::SYS_move_pages, libc::EPERM);
-    let diagnosis = json(&command.output().expect("numalens runs"));
+    let (_, diagnosis) = diagnosis(&mut command);
     let homes = check(&diagnosis, "page-homes");
     assert_eq!((&homes["verdict"], &homes["errno"]), (&"fails".into(), &"EPERM".into()));
     assert!(homes["fix"].as_str().is_some_and(|fix| fix.contains("SYS_NICE")), "{homes:#}");
@@ -85,12 +85,10 @@ fn a_refused_move_pages() {
 /// The exit status says what the JSON says, and what cannot be had names a reason; text has a line for each check.
 #[test]
 fn this_host() {
-    let output = doctor().output().expect("numalens runs");
-    let diagnosis = json(&output);
+    let (code, diagnosis) = diagnosis(&mut doctor());
     let can_record = diagnosis["can_record"].as_bool().expect("a boolean");
-    assert_eq!(output.status.code(), Some(i32::from(!can_record)));
-    let text = Command::new(env!("CARGO_BIN_EXE_numalens")).arg("doctor").output().expect("numalens runs");
-    let text = String::from_utf8(text.stdout).expect("text");
+    assert_eq!(code, Some(i32::from(!can_record)));
+    let text = output(&mut numalens(&["doctor"])).stdout;
     for check in diagnosis["checks"].as_array().expect("checks") {
         assert!(["works", "limited", "fails"].iter().any(|word| check["verdict"] == *word), "{check:#}");
         assert!(!check["finding"].as_str().expect("a sentence").is_empty(), "{check:#}");
@@ -102,8 +100,7 @@ fn this_host() {
 /// Whether a user without privileges may do something is decided by the settings alone: doctor must agree with them.
 #[test]
 fn an_unprivileged_user() {
-    // SAFETY: no preconditions.
-    if unsafe { libc::geteuid() } != 0 {
+    if !is_root() {
         eprintln!("not tested: needs root to become another user");
         return;
     }
@@ -114,12 +111,11 @@ fn an_unprivileged_user() {
     // A copy that the other user can reach wherever the build directory is.
     let directory = tempfile::Builder::new().prefix("doctor").tempdir_in("/tmp").expect("a temporary directory");
     let binary = directory.path().join("numalens");
-    std::fs::copy(env!("CARGO_BIN_EXE_numalens"), &binary).expect("a copy");
+    std::fs::copy(NUMALENS, &binary).expect("a copy");
     std::fs::set_permissions(directory.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
     let mut command = Command::new(&binary);
     command.args(["doctor", "--format", "json"]).uid(65534).gid(65534).current_dir("/");
-    let output = command.output().expect("numalens runs");
-    let diagnosis = json(&output);
+    let (_, diagnosis) = diagnosis(&mut command);
     let whole = check(&diagnosis, "whole-machine");
     if paranoid > 0 && paranoid < i64::MAX {
         assert_eq!((&whole["verdict"], &whole["errno"]), (&"limited".into(), &"EACCES".into()), "{whole:#}");
