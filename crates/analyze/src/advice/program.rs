@@ -14,6 +14,7 @@ use crate::model::metrics;
 use crate::model::patterns::{Pattern, Remedy};
 use crate::model::report::{Field, Value};
 use numalens_profile::ids::{ModuleId, ObjectId, Page, ProcessId, SiteId, ThreadId};
+use numalens_profile::tables::Object;
 use numalens_profile::words::{Class, ObjectKind};
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
@@ -223,25 +224,21 @@ const LEAST_REMOTE_CODE: f64 = 20.0;
 fn crowded_pages(usages: &Usages) -> Option<Candidate> {
     let dataset = usages.dataset;
     let mut pages: BTreeMap<(ProcessId, Page), Vec<ObjectId>> = BTreeMap::new();
-    for object in dataset
-        .memory
-        .objects
-        .values()
-        .filter(|object| object.count == 1 && object.size > 0 && object.size < Page::BYTES)
-    {
+    let is_small = |object: &&Object| object.count == 1 && object.size > 0 && object.size < Page::BYTES;
+    for object in dataset.memory.objects.values().filter(is_small) {
         let (first, last) = pages_of(object).into_inner();
         if first == last {
             pages.entry((object.process, first)).or_default().push(object.object);
         }
     }
     pages.retain(|_, objects| objects.len() > 1);
-    for page_use in dataset
+    let cached = dataset
         .facts
         .page_use
         .sums
         .pages()
-        .filter(|page_use| usages.working_sets.keep_page(&dataset.memory.targets, page_use, &usages.waiting))
-    {
+        .filter(|page_use| usages.working_sets.keep_page(&dataset.memory.targets, page_use, &usages.waiting));
+    for page_use in cached {
         let (page, process) = page_use[0].0.page();
         pages.remove(&(process, page));
     }
