@@ -50,5 +50,10 @@ pub fn check(case: &Case, machine: &Machine, directory: &Path, ran: &Ran, places
     let Some((_, check)) = CHECKS.iter().find(|(name, _)| *name == case.check) else {
         return vec![format!("case.toml asks for check {}, which there is not", case.check)];
     };
-    check(&Context { case, machine, directory, places }).unwrap_or_else(|error| vec![format!("{error:?}")])
+    check(&Context { case, machine, directory, places }).unwrap_or_else(|error| vec![in_one_line(&error)])
+}
+
+/// What went wrong and why, unbroken: a log may be all that is left of it.
+fn in_one_line(error: &miette::Report) -> String {
+    error.chain().map(|cause| cause.to_string().replace('\n', " ")).collect::<Vec<_>>().join(": ")
 }
