@@ -2,6 +2,7 @@
 
 pub mod cache;
 pub mod caveats;
+pub mod cells;
 pub mod clusters;
 pub mod derived;
 pub mod facts;

@@ -9,9 +9,11 @@ use crate::dataset::options::Options;
 use crate::dataset::source::LoadError;
 use crate::dataset::usages;
 use crate::facts::fold::Need;
+use crate::facts::page_use::{PageUseKey, TimedUse};
 use crate::facts::placement_targets::{RunId, TargetId};
 use crate::model::metrics;
 use crate::model::report::{Column, Report, Shape, Table, Value};
+use crate::model::tally::Tally;
 use crate::sections::access_matrix;
 use numalens_profile::Profile;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, ThreadId};
@@ -95,6 +97,15 @@ pub fn of(dataset: &Dataset, plan: &Plan) -> Vec<Report> {
     reports
 }
 
+/// What the order of pages is: by first touch. A page that was moved is another one there, also within a bin.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Touched {
+    bin: Bin,
+    process: ProcessId,
+    page: Page,
+    home: Option<NodeId>,
+}
+
 /// The recording's pages, in the order of first touches as far as time bins tell it.
 fn recording(dataset: &Dataset, choices: &[(ObjectId, Policy)]) -> Recording {
     let place: FxHashMap<ThreadId, u32> = dataset.program.order.iter().copied().zip(0..).collect();
@@ -104,39 +115,48 @@ fn recording(dataset: &Dataset, choices: &[(ObjectId, Policy)]) -> Recording {
         choices.iter().map(|(object, _)| dataset.memory.targets.of_object(*object)).collect();
     let choice_of =
         |run: RunId| targets.iter().position(|target| *target == Some(dataset.memory.targets.target_of(run)));
-    // A page that was moved is another one there, also within a bin.
-    let mut pages: BTreeMap<(Bin, ProcessId, Page, Option<NodeId>), PageUse> = BTreeMap::new();
     let touch_of = |run: Option<RunId>| run.map_or((None, Bin(u32::MAX)), |run| dataset.memory.targets.toucher_of(run));
-    for (key, tally) in dataset.facts.page_use.sums.iter() {
-        let (toucher, bin) = touch_of(key.run);
-        let page = pages.entry((bin, key.process, key.page, key.home)).or_insert_with(|| PageUse {
-            number: key.page.0,
-            space: key.process.0,
-            choice: key.run.and_then(choice_of),
-            toucher: toucher.map(place_of),
-            toucher_node: key.run.and_then(|run| dataset.memory.targets.toucher_node_of(run)),
-            home: key.home,
-            users: Vec::new(),
-        });
-        page.users.push(User {
-            thread: place_of(key.thread),
-            node: key.node,
-            reads: tally.reads as f64,
-            writes: tally.writes as f64,
-            initial: if key.initial { tally.writes as f64 } else { 0.0 },
-        });
-    }
-    // By thread, so that equal profiles give equal answers whatever the order of a hash table.
-    let places: FxHashMap<(Bin, ProcessId, Page, Option<NodeId>), usize> = pages.keys().copied().zip(0..).collect();
-    let mut pages: Vec<PageUse> = pages.into_values().collect();
-    pages.iter_mut().for_each(|page| page.users.sort_by_key(|user| (user.thread, user.node, user.initial > 0.0)));
-    let moment = |moment: &crate::facts::page_use::TimedUse| {
+    let user = |(key, tally): &(PageUseKey, Tally)| User {
+        thread: place_of(key.thread),
+        node: key.node,
+        reads: tally.reads as f64,
+        writes: tally.writes as f64,
+        initial: if key.initial { tally.writes as f64 } else { 0.0 },
+    };
+    let mut pages: Vec<(Touched, PageUse)> = Vec::new();
+    let mut parts: Vec<(Bin, Option<NodeId>, PageUseKey, User)> = Vec::new();
+    dataset.facts.page_use.sums.each_page(|page| {
+        parts.clear();
+        parts.extend(page.iter().map(|one| (touch_of(one.0.run).1, one.0.home, one.0, user(one))));
+        // Of equals the first tells what the page is.
+        parts.sort_by_key(|(bin, home, ..)| (*bin, *home));
+        for part in parts.chunk_by_mut(|a, b| (a.0, a.1) == (b.0, b.1)) {
+            let (bin, home, key, _) = part[0];
+            // By thread, so that equal profiles give equal answers.
+            part.sort_by_key(|(.., user)| (user.thread, user.node, user.initial > 0.0));
+            let page = PageUse {
+                number: key.page.0,
+                space: key.process.0,
+                choice: key.run.and_then(choice_of),
+                toucher: touch_of(key.run).0.map(place_of),
+                toucher_node: key.run.and_then(|run| dataset.memory.targets.toucher_node_of(run)),
+                home,
+                users: part.iter().map(|(.., user)| *user).collect(),
+            };
+            pages.push((Touched { bin, process: key.process, page: key.page, home }, page));
+        }
+    });
+    pages.par_sort_unstable_by_key(|(key, _)| *key);
+    let find = |key| pages.binary_search_by_key(&key, |(key, _)| *key).ok();
+    let moment = |moment: &TimedUse| {
         let (_, touched) = touch_of(moment.run);
-        let page = *places.get(&(touched, moment.process, moment.page, moment.home))?;
+        let TimedUse { process, page, home, .. } = *moment;
+        let page = find(Touched { bin: touched, process, page, home })?;
         let (bin, thread) = (moment.bin.0, place_of(moment.thread));
         Some((page, Moment { bin, thread, node: moment.node, accesses: moment.accesses as f64 }))
     };
     let moments = Moments::new(pages.len(), dataset.facts.page_use_by_time.iter().filter_map(moment));
+    let pages = pages.into_iter().map(|(_, page)| page).collect();
     // What samples stand for is not known well enough to be compared with lines that are copied.
     let copy = if dataset.about.sampled() { 0.0 } else { (2 * RECORDED_PAGE / LINE) as f64 };
     Recording { pages, moments, slots: dataset.program.slots.clone(), bin_ns: dataset.about.meta.bin_ns, copy }

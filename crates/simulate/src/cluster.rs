@@ -77,8 +77,11 @@ mod tests {
     fn threads_that_share_are_together() {
         // Threads 0 and 2 share a page, 1 and 3 another.
         let user = |thread: u32| User { thread, node: None, reads: 10.0, writes: 0.0, initial: 0.0 };
-        let page =
-            |number: u64, users: [u32; 2]| PageUse { number, users: users.map(user).into(), ..PageUse::default() };
+        let page = |number: u64, users: [u32; 2]| PageUse {
+            number,
+            users: users.map(user).into_iter().collect(),
+            ..PageUse::default()
+        };
         let recording = Recording { pages: vec![page(1, [0, 2]), page(2, [1, 3])], ..Recording::default() };
         let machine = Machine::parse("2x2", &Machine::preset("togian").unwrap()).unwrap();
         let placed = cluster(&recording, &machine);

@@ -69,8 +69,8 @@ impl Uses<'_> {
     /// Accesses of pinned threads by node.
     fn by_node(&self, page: &PageUse) -> BTreeMap<NodeId, f64> {
         let mut nodes = BTreeMap::new();
-        for user in &page.users {
-            if let Some(node) = (self.node_of)(user) {
+        for user in page.users.iter() {
+            if let Some(node) = (self.node_of)(&user) {
                 *nodes.entry(node).or_default() += user.accesses();
             }
         }
@@ -90,7 +90,7 @@ impl Uses<'_> {
     fn near_thread(&self, page: &PageUse) -> Option<NodeId> {
         let used = |user: &User| user.accesses() - user.initial;
         let thread = page.users.iter().max_by(|a, b| used(a).total_cmp(&used(b)));
-        self.near(thread.and_then(self.node_of))
+        self.near(thread.and_then(|user| (self.node_of)(&user)))
     }
 
     /// Where a page lay, or, on a machine without that node, any one that stays the same.
@@ -175,5 +175,5 @@ fn hottest(policy: Policy, recording: &Recording) -> Vec<bool> {
 }
 
 fn accesses(page: &PageUse) -> f64 {
-    page.users.iter().map(User::accesses).sum()
+    page.users.iter().map(|user| user.accesses()).sum()
 }

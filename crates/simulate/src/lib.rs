@@ -13,6 +13,7 @@ mod policy;
 mod recording;
 mod replay;
 mod traffic;
+mod users;
 
 pub use cost::{Cost, CostModel, QUEUE};
 pub use migration::Migration;
@@ -21,3 +22,4 @@ pub use policy::Policy;
 pub use recording::{PageUse, Recording, User};
 pub use replay::{Figures, Outcome, Threads, figures, replay};
 pub use traffic::Traffic;
+pub use users::Users;

@@ -1,6 +1,7 @@
 //! What a replay needs of a recording: pages, who touched and used them, in numbers alone.
 
 use crate::moments::Moments;
+use crate::users::Users;
 use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 
@@ -31,7 +32,7 @@ pub struct PageUse {
     pub toucher_node: Option<NodeId>,
     /// Where it lay; none: nowhere.
     pub home: Option<NodeId>,
-    pub users: Vec<User>,
+    pub users: Users,
 }
 
 /// All pages, in the order of their first touches as far as that is known.
@@ -61,7 +62,7 @@ impl Recording {
             match places.get(&key).filter(|_| page.home.is_some()) {
                 Some(&at) => {
                     whole_of.push(at);
-                    whole[at].take_in(page.users);
+                    whole[at].take_in(&page.users);
                 }
                 None => {
                     if page.home.is_some() {
@@ -83,18 +84,20 @@ impl Recording {
 }
 
 impl PageUse {
-    fn take_in(&mut self, users: Vec<User>) {
-        for user in users {
+    fn take_in(&mut self, users: &Users) {
+        let mut all: Vec<User> = self.users.iter().collect();
+        for user in users.iter() {
             let same = |known: &&mut User| known.thread == user.thread && known.node == user.node;
-            match self.users.iter_mut().find(same) {
+            match all.iter_mut().find(same) {
                 Some(known) => {
                     known.reads += user.reads;
                     known.writes += user.writes;
                     known.initial += user.initial;
                 }
-                None => self.users.push(user),
+                None => all.push(user),
             }
         }
+        self.users = all.into();
     }
 }
 

@@ -105,7 +105,7 @@ pub fn replay(
         }
         outcome.moved += u64::from(homes.first().is_some_and(|home| !homes.contains(&page.home.unwrap_or(*home))));
         outcome.copies += homes.len().saturating_sub(1) as u64;
-        page.users.iter().for_each(|user| add(&mut outcome.traffic, machine, node_of(user), user, homes));
+        page.users.iter().for_each(|user| add(&mut outcome.traffic, machine, node_of(&user), &user, homes));
     }
     outcome
 }
@@ -181,7 +181,7 @@ mod tests {
             toucher: Some(0),
             toucher_node: Some(NodeId(0)),
             home: Some(NodeId(0)),
-            users: vec![user(0, 0.0, 1.0, 1.0), user(number as u32 / 2, 100.0, 0.0, 0.0)],
+            users: vec![user(0, 0.0, 1.0, 1.0), user(number as u32 / 2, 100.0, 0.0, 0.0)].into(),
         };
         Recording { pages: (0..8).map(page).collect(), ..Recording::default() }
     }
@@ -262,7 +262,8 @@ mod tests {
         assert!(policy.check(&machine("4x1")).is_err() && policy.check(&cxl).is_ok());
         assert!("tier:101".parse::<Policy>().is_err());
         let mut recording = blocks();
-        recording.pages[5].users[1].reads = 1000.0;
+        let reads = |user: User| User { reads: user.reads * 10.0, ..user };
+        recording.pages[5].users = recording.pages[5].users.iter().map(reads).collect();
         let outcome = replay(&recording, &cxl, Threads::Placed(ThreadPlacement::Spread), policy, &[]);
         let slow = outcome.traffic.sum(|_, to| to == Some(NodeId(2)));
         // Four of eight pages, and not the hot one.

@@ -232,16 +232,16 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
         }
     }
     pages.retain(|_, objects| objects.len() > 1);
-    let cached = dataset
-        .facts
-        .page_use
-        .sums
-        .pages()
-        .filter(|page_use| usages.working_sets.keep_page(&dataset.memory.targets, page_use, &usages.waiting));
-    for page_use in cached {
-        let (page, process) = page_use[0].0.page();
-        pages.remove(&(process, page));
+    if pages.is_empty() {
+        return None;
     }
+    dataset.facts.page_use.sums.each_page(|page_use| {
+        let (page, process) = page_use[0].0.page();
+        let keeps = || usages.working_sets.keep_page(&dataset.memory.targets, page_use, &usages.waiting);
+        if pages.contains_key(&(process, page)) && keeps() {
+            pages.remove(&(process, page));
+        }
+    });
     let mut uses: FxHashMap<ObjectId, Traffic> = FxHashMap::default();
     for (key, tally) in &dataset.facts.by_object.sums {
         uses.entry(key.object).or_default().add(key.node, key.home, tally.accesses() as f64);

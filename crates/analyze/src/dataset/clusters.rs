@@ -6,13 +6,16 @@
 //! be put on a node each, if that crowds no node more than now.
 
 use crate::dataset::Dataset;
+use crate::dataset::cells::Cells;
 use crate::facts::node_occupancy::NodeOccupancy;
+use crate::facts::page_sums::{NEIGHBOURS, OfPage};
+use crate::facts::page_use::PageUseKey;
+use crate::model::tally::Tally;
 use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_topology::NodeId;
-use rayon::prelude::*;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A cluster, and the node for it.
 #[derive(Clone, PartialEq, Debug)]
@@ -38,98 +41,213 @@ const TOGETHER: f64 = 0.3;
 const SAMPLES: u64 = 6;
 /// Neighbourhoods of 2 MiB are the largest.
 const WIDEST: u32 = 9;
+const _: () = assert!(WIDEST <= NEIGHBOURS, "pages of a neighbourhood are side by side");
 
 /// Accesses of each thread, initialisations left out.
 pub fn threads(dataset: &Dataset) -> BTreeMap<ThreadId, f64> {
-    let mut threads: FxHashMap<ThreadId, f64> = FxHashMap::default();
-    for (key, tally) in dataset.facts.page_use.sums.iter().filter(|(key, _)| !key.initial) {
-        *threads.entry(key.thread).or_default() += tally.basis() as f64;
-    }
-    threads.into_iter().collect()
+    Pages::of(dataset).threads()
 }
 
-/// What one thread does to one page, on one node.
+/// Pages without their initialisations, by themselves and by neighbourhoods.
+#[derive(Default)]
+struct Pages {
+    users: FxHashMap<(ThreadId, Option<NodeId>), u64>,
+    /// Neighbourhoods of each width that were used.
+    used: [u64; WIDEST as usize + 1],
+    first: Option<(ProcessId, u64)>,
+    last: Option<(ProcessId, u64)>,
+}
+
+/// Whether two pages are of one neighbourhood of this width.
+fn alike(one: Option<(ProcessId, u64)>, other: Option<(ProcessId, u64)>, shift: u32) -> bool {
+    one.zip(other).is_some_and(|((of, one), (as_of, other))| of == as_of && one >> shift == other >> shift)
+}
+
+impl Pages {
+    fn of(dataset: &Dataset) -> Pages {
+        dataset.facts.page_use.sums.fold_pages(Pages::default, |pages, page| pages.add(page), Pages::merge)
+    }
+
+    fn add(&mut self, page: &[(PageUseKey, Tally)]) {
+        let mut is_used = false;
+        for (key, tally) in page.iter().filter(|(key, _)| !key.initial) {
+            is_used = true;
+            *self.users.entry((key.thread, key.node)).or_default() += tally.basis();
+        }
+        if is_used {
+            let (page, process) = page[0].0.page();
+            let now = Some((process, page.0));
+            for (shift, used) in (0..).zip(&mut self.used) {
+                *used += u64::from(!alike(self.last, now, shift));
+            }
+            self.first = self.first.or(now);
+            self.last = now;
+        }
+    }
+
+    fn merge(mut self, other: Pages) -> Pages {
+        other.users.into_iter().for_each(|(user, n)| *self.users.entry(user).or_default() += n);
+        for (shift, (used, more)) in (0..).zip(self.used.iter_mut().zip(other.used)) {
+            *used += more - u64::from(alike(self.last, other.first, shift));
+        }
+        Pages { first: self.first.or(other.first), last: other.last.or(self.last), ..self }
+    }
+
+    /// Accesses of each thread.
+    fn threads(&self) -> BTreeMap<ThreadId, f64> {
+        let mut threads: BTreeMap<ThreadId, u64> = BTreeMap::new();
+        self.users.iter().for_each(|((thread, _), n)| *threads.entry(*thread).or_default() += n);
+        threads.into_iter().map(|(thread, n)| (thread, n as f64)).collect()
+    }
+
+    /// Pages that stand for one, as a power of two.
+    fn neighbourhood(&self) -> u32 {
+        let all: u64 = self.users.values().sum();
+        (0..WIDEST).find(|shift| self.used[*shift as usize] * SAMPLES <= all).unwrap_or(WIDEST)
+    }
+}
+
+/// What one thread does to a neighbourhood of pages, on a node.
 struct Use {
-    process: ProcessId,
-    page: u64,
     thread: ThreadId,
     node: Option<NodeId>,
     n: u64,
 }
 
-/// The same in a neighbourhood of pages, on all nodes.
+/// The same on all nodes.
 struct User {
-    thread: ThreadId,
+    thread: usize,
     n: f64,
-    nodes: Vec<(Option<NodeId>, f64)>,
+    /// Mostly there is one.
+    node: usize,
+    /// Where there are more: each with its part of all.
+    nodes: Vec<(usize, f64)>,
+}
+
+/// Threads and nodes by their places in order.
+struct Places {
+    threads: Vec<ThreadId>,
+    of_thread: FxHashMap<ThreadId, usize>,
+    nodes: Vec<Option<NodeId>>,
+    of_node: FxHashMap<Option<NodeId>, usize>,
+}
+
+impl Places {
+    fn new(pages: &Pages) -> Places {
+        let threads: BTreeSet<ThreadId> = pages.users.keys().map(|(thread, _)| *thread).collect();
+        let nodes: BTreeSet<Option<NodeId>> = pages.users.keys().map(|(_, node)| *node).collect();
+        Places {
+            of_thread: threads.iter().copied().zip(0..).collect(),
+            of_node: nodes.iter().copied().zip(0..).collect(),
+            threads: threads.into_iter().collect(),
+            nodes: nodes.into_iter().collect(),
+        }
+    }
+
+    /// Of all parts of one thread, which are together.
+    fn user(&self, parts: &[Use]) -> User {
+        let n: u64 = parts.iter().map(|part| part.n).sum();
+        let mut nodes = Vec::new();
+        if parts.iter().any(|part| part.node != parts[0].node) && n > 0 {
+            let mut of_nodes: BTreeMap<usize, u64> = BTreeMap::new();
+            parts.iter().for_each(|part| *of_nodes.entry(self.of_node[&part.node]).or_default() += part.n);
+            nodes.extend(of_nodes.into_iter().map(|(node, part)| (node, part as f64 / n as f64)));
+        }
+        User { thread: self.of_thread[&parts[0].thread], n: n as f64, node: self.of_node[&parts[0].node], nodes }
+    }
 }
 
 impl User {
-    /// Of all parts of one thread, which are together.
-    fn of(parts: &[&Use]) -> User {
-        let mut nodes: Vec<(Option<NodeId>, f64)> = Vec::new();
-        for part in parts {
-            match nodes.iter_mut().find(|(node, _)| *node == part.node) {
-                Some((_, n)) => *n += part.n as f64,
-                None => nodes.push((part.node, part.n as f64)),
-            }
-        }
-        User { thread: parts[0].thread, n: nodes.iter().map(|(_, n)| n).sum(), nodes }
-    }
-
     /// Which part of what it did was done on each node.
-    fn parts(&self) -> impl Iterator<Item = (Option<NodeId>, f64)> {
-        self.nodes.iter().filter(|_| self.n > 0.0).map(|(node, n)| (*node, n / self.n))
+    fn parts(&self) -> impl Iterator<Item = (usize, f64)> {
+        let only = self.nodes.is_empty().then_some((self.node, 1.0));
+        only.into_iter().chain(self.nodes.iter().copied())
     }
 }
 
-/// Who shares pages with whom, initialisations left out.
-pub fn communication(dataset: &Dataset) -> Communication {
-    let uses = dataset.facts.page_use.sums.iter().filter(|(key, _)| !key.initial);
-    let mut uses: Vec<Use> = uses
-        .map(|(key, tally)| Use {
-            process: key.process,
-            page: key.page.0,
-            thread: key.thread,
-            node: key.node,
-            n: tally.basis(),
-        })
-        .collect();
-    // Sorted rather than hashed: neighbours of any width are then together.
-    uses.par_sort_unstable_by_key(|one| (one.process, one.page));
-    let shift = neighbourhood(&uses);
-    let mut pairs: FxHashMap<(ThreadId, ThreadId), f64> = FxHashMap::default();
-    let mut nodes: BTreeMap<(Option<NodeId>, Option<NodeId>), f64> = BTreeMap::new();
-    let mut parts: Vec<&Use> = Vec::new();
-    for part in uses.chunk_by(|a, b| (a.process, a.page >> shift) == (b.process, b.page >> shift)) {
-        parts.clear();
-        parts.extend(part);
-        parts.sort_unstable_by_key(|one| one.thread);
-        let users: Vec<User> = parts.chunk_by(|a, b| a.thread == b.thread).map(User::of).collect();
+/// Who shares how much with whom, as tables: there may be billions of pairs on pages.
+struct Shared<'a> {
+    places: &'a Places,
+    /// By the places of both, the first of which is that of the thread before the other.
+    pairs: Cells,
+    nodes: Cells,
+    /// Of the neighbourhood that is being added.
+    now: Option<(ProcessId, u64)>,
+    uses: Vec<Use>,
+    users: Vec<User>,
+}
+
+impl<'a> Shared<'a> {
+    fn new(places: &'a Places) -> Self {
+        let (pairs, nodes) = (Cells::new(places.threads.len()), Cells::new(places.nodes.len()));
+        Shared { places, pairs, nodes, now: None, uses: Vec::new(), users: Vec::new() }
+    }
+
+    /// Adds a page, of a neighbourhood of 2^`shift`.
+    fn add(&mut self, page: &[(PageUseKey, Tally)], shift: u32) {
+        let (number, process) = page[0].0.page();
+        let now = Some((process, number.0 >> shift));
+        if now != self.now {
+            self.end();
+            self.now = now;
+        }
+        let uses = page.iter().filter(|(key, _)| !key.initial);
+        self.uses.extend(uses.map(|(key, tally)| Use { thread: key.thread, node: key.node, n: tally.basis() }));
+    }
+
+    /// Adds what was done to the latest neighbourhood.
+    fn end(&mut self) {
+        let Shared { places, pairs, nodes, uses, users, .. } = self;
+        uses.sort_by_key(|one| one.thread);
+        users.clear();
+        users.extend(uses.chunk_by(|a, b| a.thread == b.thread).map(|parts| places.user(parts)));
+        uses.clear();
         if users.len() > CROWD {
-            continue;
+            return;
         }
         for (i, a) in users.iter().enumerate() {
             for b in &users[i + 1..] {
                 let shared = a.n.min(b.n);
-                *pairs.entry((a.thread, b.thread)).or_default() += shared;
+                pairs.add((a.thread, b.thread), shared);
+                if a.nodes.is_empty() && b.nodes.is_empty() {
+                    nodes.add((a.node, b.node), shared);
+                    continue;
+                }
                 for (from, of_a) in a.parts() {
                     for (to, of_b) in b.parts() {
-                        *nodes.entry((from, to)).or_default() += shared * of_a * of_b;
+                        nodes.add((from, to), shared * of_a * of_b);
                     }
                 }
             }
         }
     }
-    Communication { pairs: pairs.into_iter().collect(), nodes, threads: threads(dataset) }
+
+    fn merge(mut self, mut other: Self) -> Self {
+        self.end();
+        other.end();
+        self.pairs.merge(other.pairs);
+        self.nodes.merge(other.nodes);
+        self
+    }
 }
 
-/// Pages that stand for one, as a power of two. The uses are in the order of pages.
-fn neighbourhood(uses: &[Use]) -> u32 {
-    let all: u64 = uses.iter().map(|one| one.n).sum();
-    let parts =
-        |shift: u32| uses.chunk_by(|a, b| (a.process, a.page >> shift) == (b.process, b.page >> shift)).count() as u64;
-    (0..WIDEST).find(|shift| parts(*shift) * SAMPLES <= all).unwrap_or(WIDEST)
+/// Who shares pages with whom, initialisations left out.
+pub fn communication(dataset: &Dataset) -> Communication {
+    let pages = Pages::of(dataset);
+    let (shift, places) = (pages.neighbourhood(), Places::new(&pages));
+    let sums = &dataset.facts.page_use.sums;
+    let mut shared = Shared::new(&places);
+    match shift {
+        0 => shared = sums.fold_pages(|| Shared::new(&places), |shared, page| shared.add(page, 0), Shared::merge),
+        // A neighbourhood may be cut where the work is divided. There are few accesses.
+        _ => sums.each_page(|page| shared.add(page, shift)),
+    }
+    shared.end();
+    Communication {
+        pairs: shared.pairs.of(&places.threads),
+        nodes: shared.nodes.of(&places.nodes),
+        threads: pages.threads(),
+    }
 }
 
 /// The clusters of a program and a node for each; nothing where threads share with all others or with none, where no

@@ -11,6 +11,7 @@
 
 use crate::facts::filter::Use;
 use crate::facts::fold::{Context, Fold, FoldOf, Need};
+use crate::facts::packed::{Packable, Parts};
 use crate::facts::page_sums::{Adding, OfPage, PageSums};
 use crate::facts::placement_targets::{Cursor, RunId};
 use crate::facts::shared_use::{Shared, SharedUse};
@@ -22,8 +23,8 @@ use numalens_topology::NodeId;
 /// Which accesses are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PageUseKey {
-    pub page: Page,
     pub process: ProcessId,
+    pub page: Page,
     pub thread: ThreadId,
     pub node: Option<NodeId>,
     /// Where the page was; none: nowhere, or not known.
@@ -32,6 +33,19 @@ pub struct PageUseKey {
     pub run: Option<RunId>,
     /// By its first toucher, at the time of the touch.
     pub initial: bool,
+}
+
+impl Packable for PageUseKey {
+    fn parts(&self) -> Parts {
+        let PageUseKey { process, page, thread, node, home, run, initial } = *self;
+        Parts { process, page, thread, node, home, run: run.map_or(0, RunId::number), initial }
+    }
+
+    #[inline]
+    fn of(parts: &Parts) -> Self {
+        let Parts { process, page, thread, node, home, run, initial } = *parts;
+        PageUseKey { process, page, thread, node, home, run: RunId::of_number(run), initial }
+    }
 }
 
 impl OfPage for PageUseKey {
@@ -106,13 +120,26 @@ impl FoldOf<PageAccess> for AddingPageUse {
 /// Which accesses of pages are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct PageKey {
-    pub page: Page,
     pub process: ProcessId,
+    pub page: Page,
     /// The node that the thread was bound to; where the profile does not tell it, by its pinning log at the end of the
     /// time bin.
     pub node: Option<NodeId>,
     /// Where the page was then; none: nowhere, or the profile does not tell it.
     pub home: Option<NodeId>,
+}
+
+impl Packable for PageKey {
+    fn parts(&self) -> Parts {
+        let PageKey { process, page, node, home } = *self;
+        Parts { process, page, node, home, ..Parts::default() }
+    }
+
+    #[inline]
+    fn of(parts: &Parts) -> Self {
+        let Parts { process, page, node, home, .. } = *parts;
+        PageKey { process, page, node, home }
+    }
 }
 
 impl OfPage for PageKey {

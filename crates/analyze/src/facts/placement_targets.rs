@@ -30,6 +30,18 @@ pub struct TargetId(pub u32);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RunId(u32);
 
+impl RunId {
+    /// A number that is not 0.
+    pub fn number(self) -> u32 {
+        self.0 + 1
+    }
+
+    /// The row of such a number; 0: none.
+    pub fn of_number(number: u32) -> Option<RunId> {
+        number.checked_sub(1).map(RunId)
+    }
+}
+
 /// Who touches pages first, and the node that it is on.
 pub type Toucher = (ThreadId, Option<NodeId>);
 

@@ -51,7 +51,7 @@ macro_rules! facts {
 facts! {
     SiteAccess by site, class, thread, node, home, process; whole site, class, thread;
     ObjectAccess by object, node, home, class, thread, site, process; whole object, node, home, class, thread;
-    PageAccess by page, process, thread, node, home; whole page, process;
+    PageAccess by process, page, thread, node, home; whole page, process;
 }
 
 /// Accesses of one key over time, in order.

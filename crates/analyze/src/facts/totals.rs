@@ -4,14 +4,15 @@ use crate::facts::cache_lines::LineFacts;
 use crate::facts::code::Code;
 use crate::facts::handed_on::Blocks;
 use crate::facts::objects::ObjectFacts;
-use crate::facts::page_use::{PageUse, PageUseKey};
-use crate::facts::placement_targets::PlacementTargets;
+use crate::facts::page_totals::PageTotals;
+use crate::facts::page_use::PageUse;
+use crate::facts::placement_targets::{PlacementTargets, TargetId};
 use crate::facts::sites::SiteFacts;
 use crate::facts::usage::Usage;
 use crate::facts::waiting::Waiting;
 use crate::facts::working_sets::WorkingSets;
 use crate::model::about::{About, Unit};
-use crate::model::tally::{self, Tally};
+use crate::model::tally::Tally;
 use numalens_profile::ids::{ObjectId, ThreadId};
 use numalens_profile::tables::Object;
 use numalens_simulate::{CostModel, Traffic};
@@ -30,7 +31,7 @@ pub struct Basis<'a> {
     pub lines: &'a LineFacts,
     pub page_use: &'a PageUse,
     /// Whether a thread had ended when another one began.
-    pub ends_before: &'a dyn Fn(ThreadId, ThreadId) -> bool,
+    pub ends_before: &'a (dyn Fn(ThreadId, ThreadId) -> bool + Sync),
 }
 
 /// Accesses of the whole program, by target. Those that wait are not among them.
@@ -63,47 +64,21 @@ pub fn weigher<'a>(
 impl Totals {
     /// Sums all of them, each at its cost.
     pub fn new(of: &Basis<'_>, model: &CostModel<'_>) -> Totals {
-        let targets = of.targets.all.iter().map(|_| Usage::default()).collect();
-        let mut totals =
-            Totals { targets, waiting: Waiting::of(of.sites, of.code, of.lines, of.page_use), ..Totals::default() };
-        totals.blocks = Blocks::of(of.objects, of.by_object);
+        let waiting = Waiting::of(of.sites, of.code, of.lines, of.page_use);
         let weighed = weigher(of.about, of.machine, *model);
-        // Pages of one row stand together for a while, and the same threads use them: what they do is added first.
-        let mut by_thread: FxHashMap<(ThreadId, Option<NodeId>, Option<NodeId>, bool), Tally> = FxHashMap::default();
-        for of_row in of.page_use.sums.chunks_by(|a, b| a.run == b.run) {
-            let run = of_row[0].0.run;
-            by_thread.clear();
-            for (key, tally) in of_row {
-                let rest = totals.waiting.without(key, *tally);
-                // Where the page was then: another one may have its address by now.
-                *by_thread.entry((key.thread, key.node, key.home, key.initial)).or_default() += rest;
-            }
-            let waiting = &totals.waiting;
-            let mut usage = run.map(|run| &mut totals.targets[of.targets.target_of(run).0 as usize]);
-            let object = run.and_then(|run| of.targets.object_of(run));
-            let toucher = run.and_then(|run| of.targets.toucher_of(run).0);
-            if let Some(usage) = &mut usage {
-                let small_pages = run.map_or(1, |run| of.targets.small_pages_of(run));
-                let rest = |(key, tally): &(PageUseKey, Tally)| (*key, waiting.without(key, *tally));
-                of_row.iter().map(rest).for_each(|(key, tally)| usage.add_page(&key, &tally, small_pages));
-            }
-            for ((thread, node, home, initial), tally) in &by_thread {
-                let accesses = weighed(*node, *home, tally.accesses());
-                totals.traffic.add(*node, *home, accesses);
-                totals.all += *tally;
-                if let Some(usage) = &mut usage {
-                    if toucher.is_some_and(|toucher| (of.ends_before)(toucher, *thread)) {
-                        tally::add(&mut usage.successors, tally.accesses());
-                    }
-                    usage.add((*thread, *node, *initial), tally, object);
-                    usage.traffic.add(*node, *home, accesses);
-                }
-            }
-        }
-        for (usage, shared) in totals.targets.iter_mut().zip(&of.page_use.shared) {
+        let sums = of.page_use.sums.fold_pages(
+            PageTotals::default,
+            |sums, page| sums.add(of, &waiting, &weighed, page),
+            |one, other| one.merge(other, of, &weighed),
+        );
+        let PageTotals { mut targets, traffic, all, pages, .. } = sums.finished(of, &weighed);
+        let mut usages: Vec<Usage> =
+            (0..of.targets.all.len() as u32).map(|id| targets.remove(&TargetId(id)).unwrap_or_default()).collect();
+        for (usage, shared) in usages.iter_mut().zip(&of.page_use.shared) {
             usage.shared = *shared;
         }
-        totals.working_sets = WorkingSets::new(of.targets, of.page_use, &totals.targets, &totals.waiting);
-        totals
+        let working_sets = WorkingSets::new(of.targets, pages, &usages);
+        let blocks = Blocks::of(of.objects, of.by_object);
+        Totals { targets: usages, traffic, all, working_sets, waiting, blocks }
     }
 }

@@ -1,6 +1,6 @@
 //! What every target's memory is used for, by whom, and what it is to the program as a whole.
 
-use crate::facts::page_use::PageUseKey;
+use crate::facts::shared_pages::{SharedHugePages, SharedPages};
 use crate::facts::shared_use::Shared;
 use crate::model::sharing::{self, Sharing, Use};
 use crate::model::tally::{self, Tally};
@@ -24,9 +24,8 @@ pub struct Usage {
     pub successors: u64,
     /// While nodes other than the initialiser's use it.
     pub shared: Shared,
-    pages: Vec<Use>,
-    /// Of its huge pages.
-    huge_pages: Vec<Use>,
+    pub pages: SharedPages,
+    pub huge_pages: SharedHugePages,
 }
 
 impl Usage {
@@ -47,18 +46,20 @@ impl Usage {
         *self.objects.entry(object).or_default().entry(node).or_default() += *tally;
     }
 
-    /// Adds who uses a page. `small_pages`: of 4 KiB, that the page has.
-    pub fn add_page(&mut self, key: &PageUseKey, tally: &Tally, small_pages: u64) {
-        if let Some(node) = key.node.filter(|_| !key.initial) {
-            // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say
-            // which.
-            let part = |page: u64| page | u64::from(key.process.0) << 52;
-            let one = Use { part: part(key.page.0), user: u32::from(node.0), n: tally.basis() };
-            self.pages.push(one);
-            if small_pages > 1 {
-                self.huge_pages.push(Use { part: part(key.page.0 / small_pages), ..one });
-            }
+    /// Both together.
+    pub fn merge(&mut self, other: Usage) {
+        self.all += other.all;
+        self.initial += other.initial;
+        self.traffic.add_all(&other.traffic, 1.0);
+        other.nodes.into_iter().for_each(|(node, tally)| *self.nodes.entry(node).or_default() += tally);
+        other.threads.into_iter().for_each(|(thread, tally)| *self.threads.entry(thread).or_default() += tally);
+        for (object, nodes) in other.objects {
+            let own = self.objects.entry(object).or_default();
+            nodes.into_iter().for_each(|(node, tally)| *own.entry(node).or_default() += tally);
         }
+        tally::add(&mut self.successors, other.successors);
+        self.pages.merge(other.pages);
+        self.huge_pages.merge(other.huge_pages);
     }
 
     /// Nodes that do at least a twentieth of what pinned threads do.
@@ -70,16 +71,13 @@ impl Usage {
 
     /// How nodes share its pages, or neighbourhoods of pages where samples are few.
     pub fn page_sharing(&self) -> Option<Sharing> {
-        let n: f64 = self.pages.iter().map(|one| one.n as f64).sum();
-        let parts = 4 * self.users().len() as u64;
-        sharing::of_neighbours(&self.pages, (n / 2.0).min(ENOUGH), parts)
+        self.pages.sharing(4 * self.users().len() as u64)
     }
 
     /// How nodes share its huge pages; nothing where most of it is used as small ones.
     pub fn huge_page_sharing(&self) -> Option<Sharing> {
-        let n = |uses: &[Use]| uses.iter().map(|one| one.n).sum::<u64>();
-        let mostly = n(&self.huge_pages) * 2 > n(&self.pages);
-        mostly.then(|| sharing::of(&mut self.huge_pages.clone())).flatten()
+        let mostly = self.huge_pages.n() * 2 > self.pages.n();
+        mostly.then(|| self.huge_pages.sharing()).flatten()
     }
 
     /// How nodes share its objects; nothing where there is one only.
@@ -118,9 +116,6 @@ impl Usage {
         others.writes as f64 * 100.0 / (others.accesses() as f64).max(1.0)
     }
 }
-
-/// Accesses that make a share certain to some percent.
-const ENOUGH: f64 = 400.0;
 
 #[cfg(test)]
 mod tests {

@@ -74,15 +74,15 @@ impl Waiting {
             return waiting;
         }
         let mut alone: Vec<Option<((Page, ProcessId), u64)>> = vec![None; not_seen.len()];
-        for users in page_use.sums.pages() {
+        page_use.sums.each_page(|users| {
             let page = users[0].0.page();
             let all = || tally::total(users.iter().map(|(_, tally)| tally.accesses()));
             if let Some(waits) = waiting.pages.get_mut(&page) {
                 *waits = (*waits / all().max(1) as f64).min(1.0);
-                continue;
+                return;
             }
             if not_seen.is_empty() {
-                continue;
+                return;
             }
             let all = all();
             for (executed, found) in not_seen.iter().zip(&mut alone) {
@@ -91,7 +91,7 @@ impl Waiting {
                     *found = if nearest { Some((page, all)) } else { *found };
                 }
             }
-        }
+        });
         for (executed, (page, all)) in not_seen.iter().zip(alone).filter_map(|(n, found)| Some((n, found?))) {
             let waits = waiting.pages.entry(page).or_default();
             *waits = (*waits + *executed as f64 / all as f64).min(1.0);

@@ -8,7 +8,7 @@
 //! Exact counts say this of every page. Samples miss pages: there a target's touched bytes stand for its pages,
 //! divided as far as its users divide them, and are accessed alike.
 
-use crate::facts::page_use::{PageUse, PageUseKey};
+use crate::facts::page_use::PageUseKey;
 use crate::facts::placement_targets::{PlacementTargets, TargetId};
 use crate::facts::usage::Usage;
 use crate::facts::waiting::Waiting;
@@ -48,13 +48,15 @@ pub struct WorkingSets {
 
 impl WorkingSets {
     /// Of all accesses, without initialisations; `usages` are those of the targets.
-    pub fn new(targets: &PlacementTargets, page_use: &PageUse, usages: &[Usage], waiting: &Waiting) -> WorkingSets {
-        let sampled = usages.iter().any(|usage| usage.all.samples > 0);
-        let mut parts = if sampled { of_targets(targets, usages) } else { of_pages(targets, page_use, waiting) };
+    pub fn new(targets: &PlacementTargets, pages: DensePages, usages: &[Usage]) -> WorkingSets {
+        if !usages.iter().any(|usage| usage.all.samples > 0) {
+            return WorkingSets::of_pages(pages);
+        }
+        let mut parts = of_targets(targets, usages);
         parts.par_sort_unstable_by(|a, b| a.thread.cmp(&b.thread).then(b.density().total_cmp(&a.density())));
         let mut sets = WorkingSets::default();
         for of_thread in parts.chunk_by(|a, b| a.thread == b.thread) {
-            let least = least_density(of_thread);
+            let least = least_density(of_thread, of_thread.iter().map(|part| part.n).sum());
             sets.least.insert(of_thread[0].thread, least);
             for part in of_thread {
                 let Some(target) = part.target else { continue };
@@ -62,6 +64,24 @@ impl WorkingSets {
                 *all += part.n;
                 *kept += if part.density() >= least { part.n } else { 0.0 };
             }
+        }
+        sets
+    }
+
+    /// Of the pages alone.
+    fn of_pages(pages: DensePages) -> WorkingSets {
+        let mut sets = WorkingSets::default();
+        for (thread, Dense { mut parts, all }) in pages.threads {
+            parts.sort_unstable_by(|a, b| b.density().total_cmp(&a.density()));
+            let least = least_density(&parts, all);
+            sets.least.insert(thread, least);
+            for part in parts.iter().filter(|part| part.density() >= least) {
+                let Some(target) = part.target else { continue };
+                sets.targets.entry(target).or_default().1 += part.n;
+            }
+        }
+        for (target, n) in pages.targets {
+            sets.targets.entry(target).or_default().0 += n;
         }
         sets
     }
@@ -74,14 +94,14 @@ impl WorkingSets {
     /// Whether all who use a page have it in their caches; `page use` are those of the page.
     pub fn keep_page(&self, targets: &PlacementTargets, page_use: &[(PageUseKey, Tally)], waiting: &Waiting) -> bool {
         let kept = |part: &Part| self.least.get(&part.thread).is_some_and(|least| part.density() >= *least);
-        of_page(targets, page_use, waiting).iter().all(kept)
+        of_page(targets, page_use, waiting).all(|part| kept(&part))
     }
 }
 
-/// Accesses to a byte from which a thread's memory stays in its cache; `parts` are the thread's, the densest first.
-fn least_density(parts: &[Part]) -> f64 {
-    let mut less_dense: f64 = parts.iter().map(|part| part.n).sum();
-    let (mut dense, mut least) = (0.0, f64::INFINITY);
+/// Accesses to a byte from which a thread's memory stays in its cache; `parts` are the thread's, the densest first, as
+/// far as they fit there; `all` are the accesses to all of them.
+fn least_density(parts: &[Part], all: f64) -> f64 {
+    let (mut dense, mut less_dense, mut least) = (0.0, all, f64::INFINITY);
     for part in parts {
         dense += part.bytes;
         less_dense -= part.n;
@@ -93,14 +113,67 @@ fn least_density(parts: &[Part]) -> f64 {
     least
 }
 
-/// Every page that a thread has used, as counted.
-fn of_pages(targets: &PlacementTargets, page_use: &PageUse, waiting: &Waiting) -> Vec<Part> {
-    page_use.sums.par_pages().flat_map_iter(|page_use| of_page(targets, page_use, waiting)).collect()
+/// Every page that a thread has used, as counted: no more than a cache has room for may stay, so those that are used
+/// most are enough, with the sum of all.
+#[derive(Default)]
+pub struct DensePages {
+    threads: FxHashMap<ThreadId, Dense>,
+    targets: FxHashMap<TargetId, f64>,
+}
+
+/// Of one thread.
+#[derive(Default)]
+struct Dense {
+    parts: Vec<Part>,
+    all: f64,
+}
+
+/// Pages that a cache has room for.
+const ROOM: usize = (KEPT / PAGE) as usize;
+
+impl DensePages {
+    /// Adds the users of a page.
+    pub fn add(&mut self, targets: &PlacementTargets, page_use: &[(PageUseKey, Tally)], waiting: &Waiting) {
+        for part in of_page(targets, page_use, waiting) {
+            if let Some(target) = part.target {
+                *self.targets.entry(target).or_default() += part.n;
+            }
+            let dense = self.threads.entry(part.thread).or_default();
+            dense.all += part.n;
+            dense.push(part);
+        }
+    }
+
+    /// Both together.
+    pub fn merge(&mut self, other: DensePages) {
+        for (thread, more) in other.threads {
+            let dense = self.threads.entry(thread).or_default();
+            dense.all += more.all;
+            more.parts.into_iter().for_each(|part| dense.push(part));
+        }
+        for (target, n) in other.targets {
+            *self.targets.entry(target).or_default() += n;
+        }
+    }
+}
+
+impl Dense {
+    fn push(&mut self, part: Part) {
+        self.parts.push(part);
+        if self.parts.len() >= 2 * ROOM {
+            self.parts.select_nth_unstable_by(ROOM, |a, b| b.n.total_cmp(&a.n));
+            self.parts.truncate(ROOM);
+        }
+    }
 }
 
 /// Of one page; its page use are in the order of threads.
-fn of_page(targets: &PlacementTargets, page_use: &[(PageUseKey, Tally)], waiting: &Waiting) -> Vec<Part> {
-    let of_thread = |rows: &[(PageUseKey, Tally)]| Part {
+fn of_page<'a>(
+    targets: &'a PlacementTargets,
+    page_use: &'a [(PageUseKey, Tally)],
+    waiting: &'a Waiting,
+) -> impl Iterator<Item = Part> + 'a {
+    let of_thread = |rows: &'a [(PageUseKey, Tally)]| Part {
         thread: rows[0].0.thread,
         target: rows[0].0.run.map(|run| targets.target_of(run)),
         bytes: PAGE,
@@ -109,7 +182,7 @@ fn of_page(targets: &PlacementTargets, page_use: &[(PageUseKey, Tally)], waiting
             .sum(),
     };
     let threads = page_use.chunk_by(|(a, _), (b, _)| a.thread == b.thread);
-    threads.map(of_thread).filter(|part| part.n > 0.0).collect()
+    threads.map(of_thread).filter(|part| part.n > 0.0)
 }
 
 /// Every target that a thread was seen to use, as far as it is the thread's.
@@ -136,15 +209,26 @@ mod tests {
         of.iter().flat_map(|(count, n)| (0..*count).map(move |_| part(*n))).collect()
     }
 
+    fn least(of: &[(usize, f64)]) -> f64 {
+        let parts = pages(of);
+        let mut dense = Dense::default();
+        pages(of).into_iter().rev().for_each(|part| dense.push(part));
+        dense.parts.sort_unstable_by(|a, b| b.density().total_cmp(&a.density()));
+        let all = parts.iter().map(|part| part.n).sum();
+        let of_dense = least_density(&dense.parts, all);
+        assert_eq!(of_dense, least_density(&parts, all), "those that are used most are enough");
+        of_dense
+    }
+
     /// A cache of 64 pages.
     #[test]
     fn a_working_set_is_of_all_that_is_used_as_often() {
-        assert_eq!(least_density(&pages(&[(64, 1e6)])), 1e6 / PAGE);
-        assert_eq!(least_density(&pages(&[(65, 1e6)])), f64::INFINITY);
+        assert_eq!(least(&[(64, 1e6)]), 1e6 / PAGE);
+        assert_eq!(least(&[(65, 1e6)]), f64::INFINITY);
         // A hot block stays beside a stream a hundred times as large as the cache, and the stream does not.
-        assert_eq!(least_density(&pages(&[(1, 1e6), (6400, 512.0)])), 1e6 / PAGE);
+        assert_eq!(least(&[(1, 1e6), (6400, 512.0)]), 1e6 / PAGE);
         // The stream passes it between any two of its accesses.
-        assert_eq!(least_density(&pages(&[(1, 1000.0), (6400, 512.0)])), f64::INFINITY);
-        assert_eq!(least_density(&[]), f64::INFINITY);
+        assert_eq!(least(&[(1, 1000.0), (6400, 512.0)]), f64::INFINITY);
+        assert_eq!(least(&[]), f64::INFINITY);
     }
 }

@@ -31,24 +31,26 @@ pub struct Sharing {
     pub users: f64,
 }
 
+/// Of one part, in order: its accesses, and how many of them come from the same user as another one that is drawn of
+/// it. Nothing of a part that was used once.
+pub fn of_part(part: &[Use]) -> Option<(f64, f64)> {
+    let n: f64 = part.iter().map(|one| one.n as f64).sum();
+    if n < 2.0 {
+        return None;
+    }
+    let users = part.chunk_by(|a, b| a.user == b.user).map(|user| user.iter().map(|one| one.n as f64).sum::<f64>());
+    Some((users.map(|n| n * (n - 1.0)).sum::<f64>() / (n - 1.0), n))
+}
+
 /// The sharing of parts; nothing when no part was used twice.
 pub fn of(uses: &mut [Use]) -> Option<Sharing> {
     uses.sort_unstable();
     let (mut weighted, mut basis) = (0.0, 0.0);
-    for part in uses.chunk_by(|a, b| a.part == b.part) {
-        let n: f64 = part.iter().map(|one| one.n as f64).sum();
-        if n < 2.0 {
-            continue;
-        }
-        let users = part.chunk_by(|a, b| a.user == b.user).map(|user| user.iter().map(|one| one.n as f64).sum::<f64>());
-        weighted += users.map(|n| n * (n - 1.0)).sum::<f64>() / (n - 1.0);
+    for (same, n) in uses.chunk_by(|a, b| a.part == b.part).filter_map(of_part) {
+        weighted += same;
         basis += n;
     }
-    if basis <= 0.0 {
-        return None;
-    }
-    let same = (weighted / basis).clamp(0.0, 1.0);
-    Some(Sharing { same, basis, users: 1.0 / same.max(1.0 / 4096.0) })
+    Sharing::new(weighted, basis)
 }
 
 /// The same with neighbouring parts taken together until enough of them were used twice. At least `parts` parts are
@@ -67,6 +69,15 @@ pub fn of_neighbours(uses: &[Use], enough: f64, parts: u64) -> Option<Sharing> {
 }
 
 impl Sharing {
+    /// Of so many accesses in parts that were used twice, and how many of them come from the same user as another one.
+    pub fn new(weighted: f64, basis: f64) -> Option<Sharing> {
+        if basis <= 0.0 {
+            return None;
+        }
+        let same = (weighted / basis).clamp(0.0, 1.0);
+        Some(Sharing { same, basis, users: 1.0 / same.max(1.0 / 4096.0) })
+    }
+
     /// The share of the main user of a part, were the other users of `users` all alike: p with
     /// p^2 + (1 - p)^2 / (users - 1) = same. The page exclusivity of pages with many accesses.
     pub fn main_share(&self, users: usize) -> f64 {

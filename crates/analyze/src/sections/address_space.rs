@@ -104,15 +104,18 @@ fn runs(dataset: &Dataset) -> Vec<Run> {
         }
     }
     let homes = Homes::new(dataset);
-    let used = dataset.facts.by_page.sums.pages().map(|users| users[0].0.page());
-    for (page, process) in used.filter(|&(_, process)| homes.has_parent(process)) {
+    dataset.facts.by_page.sums.each_page(|users| {
+        let (page, process) = users[0].0.page();
+        if !homes.has_parent(process) {
+            return;
+        }
         let map = maps.entry(process).or_default();
         if let Some(row) = homes.of(process, page).filter(|_| !map.contains_key(&page.0))
             && let Some(end) = page.0.checked_add(1)
         {
             map.insert(page.0..end, place(row));
         }
-    }
+    });
     let mut runs = Vec::new();
     for (process, map) in maps {
         let of_process =
@@ -130,19 +133,19 @@ fn use_of(dataset: &Dataset, runs: &mut [Run]) {
     }
     // Pages are in order for a while, and many are of one run.
     let mut last = 0;
-    for users in dataset.facts.by_page.sums.pages() {
+    dataset.facts.by_page.sums.each_page(|users| {
         let (page, process) = users[0].0.page();
         let is_in = |run: &Run| run.process == process && run.pages.contains(&page.0);
         if !runs.get(last).is_some_and(is_in) {
-            let Some((from, to)) = first.get(&process) else { continue };
+            let Some((from, to)) = first.get(&process) else { return };
             let after = *from + runs[*from..*to].partition_point(|run| run.pages.start <= page.0);
             match after.checked_sub(1).filter(|at| is_in(&runs[*at])) {
                 Some(at) => last = at,
-                None => continue,
+                None => return,
             }
         }
         for (key, tally) in users {
             *runs[last].users.entry(key.node).or_default() += tally.accesses();
         }
-    }
+    });
 }

@@ -26,14 +26,14 @@ pub fn of_page(dataset: &Dataset, users: &[(PageKey, Tally)]) -> (u64, u64) {
 
 /// The application's: sum of the pages' maxima over the sum of all.
 pub fn of_application(dataset: &Dataset, doubts: &mut Vec<String>) -> Value {
-    let (mut max, mut sum, mut samples, mut pages) = (0, 0, 0, 0u64);
-    for users in dataset.facts.by_page.sums.pages() {
+    let add = |all: &mut [u64; 4], users: &[(PageKey, Tally)]| {
         let (of_main, of_all) = of_page(dataset, users);
         let by_nodes = |(key, _): &&(PageKey, Tally)| key.node.is_some_and(|node| dataset.machine.has_cpus(node));
-        (max, sum) = (max + of_main, sum + of_all);
-        samples += users.iter().filter(by_nodes).map(|(_, tally)| tally.samples).sum::<u64>();
-        pages += u64::from(users.iter().any(|one| by_nodes(&one)));
-    }
+        let samples: u64 = users.iter().filter(by_nodes).map(|(_, tally)| tally.samples).sum();
+        let pages = u64::from(users.iter().any(|one| by_nodes(&one)));
+        *all = both(*all, [of_main, of_all, samples, pages]);
+    };
+    let [max, sum, samples, pages] = dataset.facts.by_page.sums.fold_pages(|| [0; 4], add, both);
     if sum == 0 {
         doubts.extend(dataset.facts.sums_only().map(|missing| format!("exclusivity: {missing}")));
         return Value::Absent;
@@ -43,6 +43,10 @@ pub fn of_application(dataset: &Dataset, doubts: &mut Vec<String>) -> Value {
         doubts.push(format!("exclusivity is too high: with {per_page:.1} samples a page, pages that several nodes use look like one node's"));
     }
     Value::Percent(max as f64 * 100.0 / sum as f64, None)
+}
+
+fn both(one: [u64; 4], other: [u64; 4]) -> [u64; 4] {
+    std::array::from_fn(|at| one[at] + other[at])
 }
 
 /// The bias of a maximum over few samples is below a tenth from about here on.

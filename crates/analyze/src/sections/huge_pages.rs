@@ -34,9 +34,9 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
     let homes = Homes::new(dataset);
     let mut found: FxHashMap<(ProcessId, Page), Huge> = FxHashMap::default();
     let mut huge_pages = false;
-    for users in dataset.facts.by_page.sums.pages() {
+    dataset.facts.by_page.sums.each_page(|users| {
         let (page, process) = users[0].0.page();
-        let Some(row) = homes.of(process, page).filter(|row| row.page_size > Page::BYTES) else { continue };
+        let Some(row) = homes.of(process, page).filter(|row| row.page_size > Page::BYTES) else { return };
         huge_pages = true;
         let (main, all) = exclusivity::of_page(dataset, users);
         let size = row.page_size / Page::BYTES;
@@ -49,7 +49,7 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
                 *huge.users.entry(node).or_default() += tally.accesses();
             }
         }
-    }
+    });
     let share = |part: u64, all: u64| part as f64 * 100.0 / all.max(1) as f64;
     let misfit = |huge: &Huge| {
         let most = huge.users.values().copied().max().unwrap_or(0);

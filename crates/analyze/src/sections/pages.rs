@@ -11,9 +11,10 @@ use crate::model::tally::Tally;
 use crate::sections::exclusivity;
 use numalens_profile::ids::{Page, ProcessId};
 use numalens_profile::tables::PlacedPages;
-use rayon::prelude::*;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
+
+type UsersOfPages = FxHashMap<(ProcessId, Page), Vec<(PageKey, Tally)>>;
 
 /// More rows than anyone reads; the facts have them all.
 const MOST: usize = 1000;
@@ -78,44 +79,98 @@ impl<'a> Homes<'a> {
 /// Runs that begin between a page and the beginning of its own run are few.
 const LOOK_BACK: usize = 64;
 
-/// A page, its accesses from other nodes, all of them and the samples behind those, and whose they are.
-struct Used<'a> {
+/// A page, its accesses from other nodes, all of them and the samples behind those.
+struct Used {
     page: (ProcessId, Page),
     away: u64,
     all: u64,
     samples: u64,
-    users: &'a [(PageKey, Tally)],
 }
 
-/// Runs the analysis.
-pub fn run(dataset: &Dataset) -> Vec<Report> {
-    let homes = Homes::new(dataset);
-    // There may be millions: they are ordered by little, and all of it is looked at for those that are shown.
-    let sums = dataset.facts.by_page.sums.par_pages().map(|users| {
+impl Used {
+    fn new(homes: &Homes<'_>, users: &[(PageKey, Tally)]) -> Used {
         let (page, process) = users[0].0.page();
         let home = homes.of(process, page).and_then(|row| row.home);
         let away = |key: &PageKey| {
             let home = key.home.or(home);
             key.node.is_some() && home.is_some() && key.node != home
         };
-        let mut used = Used { page: (process, page), away: 0, all: 0, samples: 0, users };
+        let mut used = Used { page: (process, page), away: 0, all: 0, samples: 0 };
         for (key, tally) in users {
             used.away += if away(key) { tally.accesses() } else { 0 };
             used.all += tally.accesses();
             used.samples += tally.samples;
         }
         used
-    });
-    let mut pages: Vec<Used> = sums.collect();
-    let total = (pages.iter().map(|used| used.all).sum(), pages.iter().map(|used| used.samples).sum());
-    let order = |used: &Used| (Reverse(used.away), Reverse(used.all), used.page);
-    let omitted = pages.len().saturating_sub(MOST);
-    if omitted > 0 {
-        pages.select_nth_unstable_by_key(MOST, order);
-        pages.truncate(MOST);
     }
-    pages.sort_unstable_by_key(order);
-    let rows = pages.iter().map(|used| row(dataset, used, homes.of(used.page.0, used.page.1), total)).collect();
+
+    fn order(&self) -> (Reverse<u64>, Reverse<u64>, (ProcessId, Page)) {
+        (Reverse(self.away), Reverse(self.all), self.page)
+    }
+}
+
+/// The pages with most accesses from other nodes, and sums of all.
+#[derive(Default)]
+struct Most {
+    pages: Vec<Used>,
+    number: usize,
+    all: u64,
+    samples: u64,
+}
+
+impl Most {
+    fn add(&mut self, used: Used) {
+        self.number += 1;
+        (self.all, self.samples) = (self.all + used.all, self.samples + used.samples);
+        self.pages.push(used);
+        if self.pages.len() >= 2 * MOST {
+            self.shorten();
+        }
+    }
+
+    /// Leaves out those that nobody will see.
+    fn shorten(&mut self) {
+        if self.pages.len() > MOST {
+            self.pages.select_nth_unstable_by_key(MOST, Used::order);
+            self.pages.truncate(MOST);
+        }
+    }
+
+    fn merge(mut self, other: Most) -> Most {
+        self.pages.extend(other.pages);
+        self.shorten();
+        let (all, samples) = (self.all + other.all, self.samples + other.samples);
+        Most { pages: self.pages, number: self.number + other.number, all, samples }
+    }
+}
+
+/// Runs the analysis.
+pub fn run(dataset: &Dataset) -> Vec<Report> {
+    let homes = Homes::new(dataset);
+    let sums = &dataset.facts.by_page.sums;
+    let most = sums.fold_pages(Most::default, |most, users| most.add(Used::new(&homes, users)), Most::merge);
+    let Most { mut pages, number, all, samples } = most;
+    let total = (all, samples);
+    pages.sort_unstable_by_key(Used::order);
+    pages.truncate(MOST);
+    let omitted = number - pages.len();
+    // Of those that are shown all is looked at.
+    let shown: FxHashSet<(ProcessId, Page)> = pages.iter().map(|used| used.page).collect();
+    let add = |all: &mut UsersOfPages, users: &[(PageKey, Tally)]| {
+        let (page, process) = users[0].0.page();
+        if shown.contains(&(process, page)) {
+            all.insert((process, page), users.to_vec());
+        }
+    };
+    let users = sums.fold_pages(UsersOfPages::default, add, |mut all, more| {
+        all.extend(more);
+        all
+    });
+    let users_of = |used: &Used| users.get(&used.page).map_or(&[][..], Vec::as_slice);
+    let rows = pages
+        .iter()
+        .map(|used| row(dataset, used, users_of(used), homes.of(used.page.0, used.page.1), total))
+        .collect();
     let table = Table { columns: columns(dataset), rows, omitted };
     let doubts = match dataset.facts.sums_only() {
         Some(missing) => vec![missing],
@@ -150,8 +205,14 @@ fn columns(dataset: &Dataset) -> Vec<Column> {
 }
 
 /// `total`: accesses of all pages, and samples.
-fn row(dataset: &Dataset, used: &Used, placed: Option<&PlacedPages>, total: (u64, u64)) -> Vec<Value> {
-    let Used { page: (process, page), away, users, .. } = *used;
+fn row(
+    dataset: &Dataset,
+    used: &Used,
+    users: &[(PageKey, Tally)],
+    placed: Option<&PlacedPages>,
+    total: (u64, u64),
+) -> Vec<Value> {
+    let Used { page: (process, page), away, .. } = *used;
     let mut all = Tally::default();
     users.iter().for_each(|(_, tally)| all += *tally);
     let by_node = exclusivity::by_node(users).map(|(node, tally)| (node, tally.accesses()));

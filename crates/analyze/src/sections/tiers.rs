@@ -51,17 +51,17 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
         }
     }
     let homes = Homes::new(dataset);
-    let (all, used) =
-        dataset.facts.by_page.sums.pages().fold((0, 0u64), |(all, used), users| (all + accesses(users), used + 1));
+    let (mut all, mut used) = (0, 0u64);
+    dataset.facts.by_page.sums.each_page(|users| (all, used) = (all + accesses(users), used + 1));
     let mean = all as f64 / used.max(1) as f64;
-    for users in dataset.facts.by_page.sums.pages() {
+    dataset.facts.by_page.sums.each_page(|users| {
         let ((page, process), n) = (users[0].0.page(), accesses(users));
         let home = homes.of(process, page).and_then(|row| row.home);
-        let Some(tier) = tier_of(home).and_then(|tier| tiers.get_mut(&tier)) else { continue };
+        let Some(tier) = tier_of(home).and_then(|tier| tiers.get_mut(&tier)) else { return };
         tier.used += 1;
         tier.hot += u64::from(n as f64 > mean);
         tier.cold += u64::from((n as f64) < mean / 10.0);
-    }
+    });
     let all = cells.all();
     let bytes: u64 = tiers.values().map(|tier| tier.bytes).sum();
     let rows = tiers.iter().map(|(number, tier)| {
