@@ -87,11 +87,12 @@ macro_rules! ordered_by_words {
 }
 
 ordered_by_words! {
+    // By page, for readers that have the sums of one page after the other, and need no other one for that.
     PageKey: |key: &PageKey| [
-        both(key.process.0, key.bin.0),
-        both(key.thread.0, known(key.node)),
+        u64::from(key.process.0),
         key.page.0,
-        u64::from(known(key.home)),
+        both(key.thread.0, known(key.node)),
+        both(known(key.home), key.bin.0),
     ];
     SiteKey: |key: &SiteKey| [
         both(key.process.0, key.bin.0),
