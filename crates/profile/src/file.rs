@@ -8,6 +8,7 @@
 
 use crate::SCHEMA_VERSION;
 use crate::error::Error;
+use crate::extremes::Extremes;
 use crate::limits::{self, Texts};
 use crate::place::{self, Links};
 use crate::row::{Batch, Row};
@@ -182,6 +183,11 @@ impl TableFile {
     /// Rows, from the footer.
     pub(crate) fn rows(&self) -> u64 {
         self.metadata.metadata().row_groups().iter().map(|group| u64::try_from(group.num_rows()).unwrap_or(0)).sum()
+    }
+
+    /// What the footer says of the columns of a row group.
+    pub(crate) fn extremes(&self, group: usize) -> Extremes<'_> {
+        Extremes(self.metadata.metadata().row_group(group))
     }
 
     pub(crate) fn parquet(&self) -> &Arc<parquet::file::metadata::ParquetMetaData> {

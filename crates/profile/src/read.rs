@@ -3,6 +3,7 @@
 use crate::content::{self, Content};
 use crate::directory;
 use crate::error::Error;
+use crate::extremes::Extremes;
 use crate::file::{Extent, TableFile};
 use crate::kept::{self, Kept};
 use crate::limits::{self, Texts};
@@ -215,6 +216,22 @@ impl Profile {
         step: impl Fn(&mut A, T) + Sync + Send,
         merge: impl Fn(A, A) -> A + Sync + Send,
     ) -> Result<A, Error> {
+        self.fold_some(columns, &|_| true, init, step, merge)
+    }
+
+    /// The same over row groups that may have `wanted` rows alone: by what the footer says of their columns. Of those
+    /// there are rows that nobody wants as well.
+    ///
+    /// # Errors
+    /// As [`Profile::fold`].
+    pub fn fold_some<T: Row, A: Send>(
+        &self,
+        columns: &[&str],
+        wanted: &dyn Fn(&Extremes<'_>) -> bool,
+        init: impl Fn() -> A + Sync + Send,
+        step: impl Fn(&mut A, T) + Sync + Send,
+        merge: impl Fn(A, A) -> A + Sync + Send,
+    ) -> Result<A, Error> {
         if let Some(column) = columns.iter().find(|column| !T::COLUMNS.contains(column)) {
             return Err(Error::NoSuchColumn { table: T::TABLE, column: (*column).to_owned() });
         }
@@ -222,8 +239,9 @@ impl Profile {
             return Ok(kept::fold(&runs, &init, &step, &merge));
         }
         let files = self.files(T::TABLE);
-        let groups: Vec<Group<'_>> =
+        let mut groups: Vec<Group<'_>> =
             files.iter().flat_map(|file| (0..file.row_groups()).map(move |group| (file, group))).collect();
+        groups.retain(|(file, group)| wanted(&file.extremes(*group)));
         let each = |groups: &[Group<'_>]| {
             let mut accumulator = init();
             for (file, group) in groups {

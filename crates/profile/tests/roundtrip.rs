@@ -2,8 +2,9 @@
 
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
+use numalens_profile::testing::load;
 use numalens_profile::words::*;
-use numalens_profile::{Meta, Profile, Row, Writer};
+use numalens_profile::{Extremes, Meta, Profile, Row, Writer};
 use numalens_topology::NodeId;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -190,4 +191,33 @@ fn what_is_too_large_is_not_kept_and_what_is_replaced_is_forgotten() {
     assert_eq!(profile.keep::<Function>(usize::MAX).unwrap(), 0, "it is there already");
     profile.replace(rows(3)).unwrap();
     assert_eq!(profile.rows::<Function>().unwrap().len(), 3);
+}
+
+#[test]
+fn row_groups_without_wanted_rows_are_not_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut rows: Vec<PageAccess> = load::page_accesses(700_000).collect();
+    rows.sort_by_key(|row| row.page);
+    let middle = rows[350_000].page.0;
+    let wanted = |page: u64| (middle..middle + 100).contains(&page);
+    let expected: Vec<PageAccess> = rows.iter().filter(|row| wanted(row.page.0)).cloned().collect();
+    let mut writer = Writer::create(&directory.path().join("a.numalens"), false).unwrap();
+    writer.append(rows).unwrap();
+    let profile = Profile::open(&writer.finish(&Meta::default()).unwrap()).unwrap();
+    let may_have = |rows: &Extremes<'_>| {
+        let (least, most) = rows.of("page").unwrap();
+        assert_eq!((rows.of("no such column"), rows.of("process")), (None, Some((0, 0))));
+        least < middle + 100 && middle <= most
+    };
+    let add = |(read, found): &mut (u64, Vec<PageAccess>), row: PageAccess| {
+        *read += 1;
+        if wanted(row.page.0) {
+            found.push(row);
+        }
+    };
+    let merge =
+        |one: (u64, Vec<PageAccess>), other: (u64, Vec<PageAccess>)| (one.0 + other.0, [one.1, other.1].concat());
+    let (read, found) = profile.fold_some(PageAccess::COLUMNS, &may_have, || (0, Vec::new()), add, merge).unwrap();
+    assert_eq!(found, expected);
+    assert!(read < 600_000, "{read} rows were read");
 }

@@ -9,7 +9,7 @@ use crate::facts::sorted::{Keep, Kept, Times};
 use crate::model::about::About;
 use numalens_profile::ids::ProcessId;
 use numalens_profile::tables::{ObjectAccess, PageAccess, Process, Sample, SiteAccess};
-use numalens_profile::{Error, Profile, Row};
+use numalens_profile::{Error, Extremes, Profile, Row};
 use std::sync::Arc;
 
 /// A profile could not be read as asked.
@@ -87,8 +87,9 @@ impl<'a> Source<'a> {
         let add = |fold: &mut F, row: &T, times: Times<'_>| fold.add(row, times, &of);
         let folded = match T::kept(known.kept) {
             Some(kept) => kept.fold(of.row_filter.span(), wanted, F::default, add, F::merge),
-            None => profile.fold::<T, F>(
+            None => profile.fold_some::<T, F>(
                 self.columns::<T, F>(),
+                &|rows| only.may_be_in(rows) && of.row_filter.may_pass(rows),
                 F::default,
                 |fold, row| {
                     if of.row_filter.bin(row.bin()) && wanted(&row) {
@@ -242,6 +243,15 @@ impl Only {
     /// Whether a process is looked at.
     pub fn has(&self, process: ProcessId) -> bool {
         self.0.as_ref().is_none_or(|only| only.contains(&process))
+    }
+
+    /// Whether any of these rows may be of a process that is looked at.
+    fn may_be_in(&self, rows: &Extremes<'_>) -> bool {
+        let within = |(least, most): (u64, u64), id: u64| least <= id && id <= most;
+        self.0
+            .as_ref()
+            .zip(rows.of("process"))
+            .is_none_or(|(only, ends)| only.iter().any(|process| within(ends, u64::from(process.0))))
     }
 
     /// The rows of the wanted processes.

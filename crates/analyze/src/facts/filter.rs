@@ -16,10 +16,10 @@ use numalens_profile::tables::{
     Allocation, CacheLine, CodeFetch, LineCommunication, Object, ObjectAccess, PageAccess, PlacedPages, Sample,
     SiteAccess, SiteMiss,
 };
-use numalens_profile::{PinningLog, Row};
+use numalens_profile::{Extremes, PinningLog, Row};
 use numalens_topology::NodeId;
 use rustc_hash::{FxHashMap, FxHashSet};
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 
 /// Which part. Empty: all of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -92,6 +92,8 @@ pub struct RowFilter<'a> {
     objects: Option<FxHashSet<ObjectId>>,
     /// Where pages are and whose they are, when that is asked.
     pages: Option<&'a PlacementTargets>,
+    /// The pages of those objects, whatever process they are of.
+    of_objects: Option<Vec<Range<u64>>>,
     /// Whether accesses to pages have their node. Those of older profiles have not: there it is the thread's when the
     /// time bin ends.
     tells_nodes: bool,
@@ -140,7 +142,8 @@ impl<'a> RowFilter<'a> {
             (function, place) => function.or(place),
         };
         let pages = RowFilter::asks_for_pages(filter).then_some(pages);
-        RowFilter { filter, pinning, code, bin_ns, bins, sites, objects, pages, tells_nodes }
+        let of_objects = objects.as_ref().zip(pages).map(|(objects, pages)| pages.pages_of(objects));
+        RowFilter { filter, pinning, code, bin_ns, bins, sites, objects, pages, of_objects, tells_nodes }
     }
 
     /// Whether a filter asks about pages what only their rows tell.
@@ -156,6 +159,25 @@ impl<'a> RowFilter<'a> {
     /// Whether a time bin is of the part.
     pub fn bin(&self, bin: Bin) -> bool {
         self.bins.0 <= bin.0 && bin.0 <= self.bins.1
+    }
+
+    /// Whether any of these rows of accesses may be of the part.
+    pub fn may_pass(&self, rows: &Extremes<'_>) -> bool {
+        let times = rows
+            .of("bin")
+            .is_none_or(|(least, most)| least <= u64::from(self.bins.1) && u64::from(self.bins.0) <= most);
+        let threads = &self.filter.threads;
+        let who = rows
+            .of("thread")
+            .filter(|_| !threads.is_empty())
+            .is_none_or(|(least, most)| threads.iter().any(|thread| (least..=most).contains(&u64::from(thread.0))));
+        times
+            && who
+            && self.of_objects.as_ref().zip(rows.of("page")).is_none_or(|(pages, (least, most))| {
+                // The first that ends behind the least.
+                let at = pages.partition_point(|pages| pages.end <= least);
+                pages.get(at).is_some_and(|pages| pages.start <= most)
+            })
     }
 
     fn who(&self, thread: ThreadId, node: Option<NodeId>) -> bool {

@@ -18,9 +18,10 @@ use numalens_profile::tables::Object;
 use numalens_profile::words::{ObjectKind, Placed, SystemCall};
 use numalens_topology::NodeId;
 use runs::{Layers, Run};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// A target: an index of [`PlacementTargets::all`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -133,6 +134,21 @@ impl PlacementTargets {
     /// The target of an object, where some of its pages are known.
     pub fn of_object(&self, object: ObjectId) -> Option<TargetId> {
         self.runs.iter().find(|run| run.object == Some(object)).map(|run| run.target)
+    }
+
+    /// The pages of some objects, in order, whatever process they are of.
+    pub fn pages_of(&self, objects: &FxHashSet<ObjectId>) -> Vec<Range<u64>> {
+        let of_them = self.runs.iter().filter(|run| run.object.is_some_and(|object| objects.contains(&object)));
+        let mut pages: Vec<Range<u64>> = of_them.map(|run| run.page.0..run.end()).collect();
+        pages.sort_unstable_by_key(|pages| (pages.start, pages.end));
+        pages.dedup_by(|next, last| {
+            let meets = next.start <= last.end;
+            if meets {
+                last.end = last.end.max(next.end);
+            }
+            meets
+        });
+        pages
     }
 
     /// Where the pages of a row lie.

@@ -1,0 +1,22 @@
+//! The least and the largest number of each column of a row group, as its file says.
+
+use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::statistics::Statistics;
+
+/// Those of one row group.
+pub struct Extremes<'a>(pub(crate) &'a RowGroupMetaData);
+
+impl Extremes<'_> {
+    /// Of a column of whole numbers; none: not known.
+    pub fn of(&self, column: &str) -> Option<(u64, u64)> {
+        let is_it = |name: &str| name == column;
+        let found = self.0.columns().iter().find(|chunk| chunk.column_path().parts().first().is_some_and(|n| is_it(n)));
+        match found?.statistics()? {
+            // The bits are those of numbers without a sign, and so is the order.
+            Statistics::Int64(of) => Some((*of.min_opt()? as u64, *of.max_opt()? as u64)),
+            Statistics::Int32(of) => Some((u64::from(*of.min_opt()? as u32), u64::from(*of.max_opt()? as u32))),
+            _ => None,
+        }
+        .filter(|(least, most)| least <= most)
+    }
+}
