@@ -27,6 +27,15 @@ impl Cells {
         }
     }
 
+    /// The sums of one thing with each other one; nothing where these are no table.
+    #[inline]
+    pub fn of_one(&mut self, one: usize) -> Option<&mut [f64]> {
+        match self {
+            Cells::Table(sums, things) => Some(&mut sums[one * *things..][..*things]),
+            Cells::Map(_) => None,
+        }
+    }
+
     /// Adds all of others.
     pub fn merge(&mut self, other: Cells) {
         other.filled().for_each(|(pair, n)| self.add(pair, n));

@@ -15,7 +15,7 @@ use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// A cluster, and the node for it.
 #[derive(Clone, PartialEq, Debug)]
@@ -107,70 +107,63 @@ impl Pages {
     }
 }
 
-/// What one thread does to a neighbourhood of pages, on a node.
+/// What one thread does to a neighbourhood of pages, on a node: both by their place among all that did anything.
 struct Use {
-    thread: ThreadId,
-    node: Option<NodeId>,
+    place: usize,
     n: u64,
 }
 
 /// The same on all nodes.
 struct User {
-    thread: usize,
     n: f64,
     /// Mostly there is one.
-    node: usize,
+    place: usize,
     /// Where there are more: each with its part of all.
-    nodes: Vec<(usize, f64)>,
+    places: Vec<(usize, f64)>,
 }
 
-/// Threads and nodes by their places in order.
+/// Threads on nodes, in order.
 struct Places {
-    threads: Vec<ThreadId>,
-    of_thread: FxHashMap<ThreadId, usize>,
-    nodes: Vec<Option<NodeId>>,
-    of_node: FxHashMap<Option<NodeId>, usize>,
+    all: Vec<(ThreadId, Option<NodeId>)>,
+    of: FxHashMap<(ThreadId, Option<NodeId>), usize>,
 }
 
 impl Places {
     fn new(pages: &Pages) -> Places {
-        let threads: BTreeSet<ThreadId> = pages.users.keys().map(|(thread, _)| *thread).collect();
-        let nodes: BTreeSet<Option<NodeId>> = pages.users.keys().map(|(_, node)| *node).collect();
-        Places {
-            of_thread: threads.iter().copied().zip(0..).collect(),
-            of_node: nodes.iter().copied().zip(0..).collect(),
-            threads: threads.into_iter().collect(),
-            nodes: nodes.into_iter().collect(),
-        }
+        let mut all: Vec<(ThreadId, Option<NodeId>)> = pages.users.keys().copied().collect();
+        all.sort_unstable();
+        Places { of: all.iter().copied().zip(0..).collect(), all }
     }
 
-    /// Of all parts of one thread, which are together.
-    fn user(&self, parts: &[Use]) -> User {
-        let n: u64 = parts.iter().map(|part| part.n).sum();
-        let mut nodes = Vec::new();
-        if parts.iter().any(|part| part.node != parts[0].node) && n > 0 {
-            let mut of_nodes: BTreeMap<usize, u64> = BTreeMap::new();
-            parts.iter().for_each(|part| *of_nodes.entry(self.of_node[&part.node]).or_default() += part.n);
-            nodes.extend(of_nodes.into_iter().map(|(node, part)| (node, part as f64 / n as f64)));
-        }
-        User { thread: self.of_thread[&parts[0].thread], n: n as f64, node: self.of_node[&parts[0].node], nodes }
+    fn thread(&self, one: &Use) -> ThreadId {
+        self.all[one.place].0
     }
 }
 
 impl User {
+    /// Of all parts of one thread, which are together, in order.
+    fn of(parts: &[Use]) -> User {
+        let n: u64 = parts.iter().map(|part| part.n).sum();
+        let mut places = Vec::new();
+        if parts.iter().any(|part| part.place != parts[0].place) && n > 0 {
+            let of_place = |same: &[Use]| same.iter().map(|part| part.n).sum::<u64>() as f64 / n as f64;
+            places.extend(parts.chunk_by(|a, b| a.place == b.place).map(|same| (same[0].place, of_place(same))));
+        }
+        User { n: n as f64, place: parts[0].place, places }
+    }
+
     /// Which part of what it did was done on each node.
     fn parts(&self) -> impl Iterator<Item = (usize, f64)> {
-        let only = self.nodes.is_empty().then_some((self.node, 1.0));
-        only.into_iter().chain(self.nodes.iter().copied())
+        let only = self.places.is_empty().then_some((self.place, 1.0));
+        only.into_iter().chain(self.places.iter().copied())
     }
 }
 
-/// Who shares how much with whom, as tables: there may be billions of pairs on pages.
+/// Who shares how much with whom: there may be billions of pairs on pages.
 struct Shared<'a> {
     places: &'a Places,
-    /// By the places of both, the first of which is that of the thread before the other.
+    /// The first of a pair is before the other.
     pairs: Cells,
-    nodes: Cells,
     /// Of the neighbourhood that is being added.
     now: Option<(ProcessId, u64)>,
     uses: Vec<Use>,
@@ -179,8 +172,7 @@ struct Shared<'a> {
 
 impl<'a> Shared<'a> {
     fn new(places: &'a Places) -> Self {
-        let (pairs, nodes) = (Cells::new(places.threads.len()), Cells::new(places.nodes.len()));
-        Shared { places, pairs, nodes, now: None, uses: Vec::new(), users: Vec::new() }
+        Shared { places, pairs: Cells::new(places.all.len()), now: None, uses: Vec::new(), users: Vec::new() }
     }
 
     /// Adds a page, of a neighbourhood of 2^`shift`.
@@ -192,31 +184,31 @@ impl<'a> Shared<'a> {
             self.now = now;
         }
         let uses = page.iter().filter(|(key, _)| !key.initial);
-        self.uses.extend(uses.map(|(key, tally)| Use { thread: key.thread, node: key.node, n: tally.basis() }));
+        let of = |key: &PageUseKey| self.places.of[&(key.thread, key.node)];
+        self.uses.extend(uses.map(|(key, tally)| Use { place: of(key), n: tally.basis() }));
     }
 
     /// Adds what was done to the latest neighbourhood.
     fn end(&mut self) {
-        let Shared { places, pairs, nodes, uses, users, .. } = self;
-        uses.sort_by_key(|one| one.thread);
+        let Shared { places, pairs, uses, users, .. } = self;
+        uses.sort_by_key(|one| one.place);
         users.clear();
-        users.extend(uses.chunk_by(|a, b| a.thread == b.thread).map(|parts| places.user(parts)));
+        users.extend(uses.chunk_by(|a, b| places.thread(a) == places.thread(b)).map(User::of));
         uses.clear();
         if users.len() > CROWD {
             return;
         }
+        let is_simple = users.iter().all(|user| user.places.is_empty());
         for (i, a) in users.iter().enumerate() {
-            for b in &users[i + 1..] {
+            let others = &users[i + 1..];
+            if let Some(pairs) = pairs.of_one(a.place).filter(|_| is_simple) {
+                others.iter().for_each(|b| pairs[b.place] += a.n.min(b.n));
+                continue;
+            }
+            for b in others {
                 let shared = a.n.min(b.n);
-                pairs.add((a.thread, b.thread), shared);
-                if a.nodes.is_empty() && b.nodes.is_empty() {
-                    nodes.add((a.node, b.node), shared);
-                    continue;
-                }
                 for (from, of_a) in a.parts() {
-                    for (to, of_b) in b.parts() {
-                        nodes.add((from, to), shared * of_a * of_b);
-                    }
+                    b.parts().for_each(|(to, of_b)| pairs.add((from, to), shared * of_a * of_b));
                 }
             }
         }
@@ -226,7 +218,6 @@ impl<'a> Shared<'a> {
         self.end();
         other.end();
         self.pairs.merge(other.pairs);
-        self.nodes.merge(other.nodes);
         self
     }
 }
@@ -243,11 +234,12 @@ pub fn communication(dataset: &Dataset) -> Communication {
         _ => sums.each_page(|page| shared.add(page, shift)),
     }
     shared.end();
-    Communication {
-        pairs: shared.pairs.of(&places.threads),
-        nodes: shared.nodes.of(&places.nodes),
-        threads: pages.threads(),
+    let mut found = Communication { threads: pages.threads(), ..Communication::default() };
+    for (((a, from), (b, to)), n) in shared.pairs.of(&places.all) {
+        *found.pairs.entry((a, b)).or_default() += n;
+        *found.nodes.entry((from, to)).or_default() += n;
     }
+    found
 }
 
 /// The clusters of a program and a node for each; nothing where threads share with all others or with none, where no

@@ -57,11 +57,20 @@ impl PageTotals {
                 // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say
                 // which.
                 let part = key.page.0 | u64::from(key.process.0) << 52;
-                let one = Use { part, user: u32::from(node.0), n: rest.basis() };
-                self.uses.push((of.targets.target_of(run), of.targets.small_pages_of(run), one));
+                self.add_user(of.targets.target_of(run), of.targets.small_pages_of(run), part, (node, rest.basis()));
             }
         }
         self.share_page();
+    }
+
+    /// Adds what a node does to the page that is being added. Nodes are few, threads may be many.
+    fn add_user(&mut self, target: TargetId, small_pages: u64, part: u64, (node, n): (NodeId, u64)) {
+        let user = u32::from(node.0);
+        let same = |of: &&mut (TargetId, u64, Use)| of.0 == target && of.1 == small_pages && of.2.user == user;
+        match self.uses.iter_mut().find(same) {
+            Some((.., known)) => known.n = known.n.saturating_add(n),
+            None => self.uses.push((target, small_pages, Use { part, user, n })),
+        }
     }
 
     /// Adds who shares the page.

@@ -71,7 +71,7 @@ impl WorkingSets {
     /// Of the pages alone.
     fn of_pages(pages: DensePages) -> WorkingSets {
         let mut sets = WorkingSets::default();
-        for (thread, Dense { mut parts, all }) in pages.threads {
+        for (thread, Dense { mut parts, all, .. }) in pages.threads {
             parts.sort_unstable_by(|a, b| b.density().total_cmp(&a.density()));
             let least = least_density(&parts, all);
             sets.least.insert(thread, least);
@@ -126,6 +126,8 @@ pub struct DensePages {
 struct Dense {
     parts: Vec<Part>,
     all: f64,
+    /// There are enough with more.
+    floor: f64,
 }
 
 /// Pages that a cache has room for.
@@ -159,10 +161,14 @@ impl DensePages {
 
 impl Dense {
     fn push(&mut self, part: Part) {
+        if part.n < self.floor {
+            return;
+        }
         self.parts.push(part);
         if self.parts.len() >= 2 * ROOM {
             self.parts.select_nth_unstable_by(ROOM, |a, b| b.n.total_cmp(&a.n));
             self.parts.truncate(ROOM);
+            self.floor = self.parts.iter().map(|part| part.n).fold(f64::INFINITY, f64::min);
         }
     }
 }
