@@ -32,6 +32,7 @@ mod migrate;
 mod query;
 mod reconcile;
 mod record;
+mod regions;
 mod resolve;
 pub mod stack;
 pub mod table;

@@ -30,6 +30,7 @@
 
 mod access_sampler;
 mod attribution;
+mod by_number;
 mod clock;
 mod counting;
 mod direct;
@@ -57,6 +58,7 @@ mod poll;
 mod process;
 mod ranks;
 mod release_memory;
+mod sharing;
 pub mod spin_wait_env;
 pub mod stale_files;
 mod thread;

@@ -3,6 +3,7 @@
 use super::huge_pages::addresses;
 use super::query::Scan;
 use super::record::{continuing, entry_class, open};
+use super::regions;
 use super::resolve::find_homes_in;
 use super::table::{CHUNK, Shadow};
 use crate::state::maps::{Backing, Maps};
@@ -61,6 +62,7 @@ fn parts_shared_by_fork(shadow: &Shadow, memory: &ProcessMemory, pages: &mut Vec
 
 /// In the child: its first write to each of them makes a page of its own.
 pub fn inherit(shadow: &Shadow, memory: &ProcessMemory, pages: &[Inherited]) {
+    regions::inherit(memory);
     let mut used = shadow.used.lock();
     // All of what there is follows under numbers of the child's.
     used.values_mut().for_each(|chunk| (chunk.marked, chunk.leader) = (0, PageId::NONE));

@@ -1,5 +1,6 @@
 //! Records of pages, in the memory shared with the collector.
 
+use super::regions;
 use crate::state::page_id::PageId;
 use crate::state::session_file::ProcessMemory;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
@@ -47,13 +48,15 @@ pub(super) fn continuing(
 
 pub(super) fn new_record(memory: &ProcessMemory) -> Option<(PageId, &'static PageRecord)> {
     let number = memory.header().pages.fetch_add(1, AcqRel);
-    if number == exact::MOST_PAGES {
-        let text = b"a process has touched 512 GiB, page by page: its accesses to pages that it touched after that are not counted";
+    if number == exact::FIRST_REGION {
+        let text = b"a process has touched 496 GiB, page by page: its accesses to pages that it touched after that are not counted";
         memory.log(log::NOTE, &[], text);
     }
-    (number < exact::MOST_PAGES).then(|| (PageId(number), memory.page(PageId(number))))
+    (number < exact::FIRST_REGION).then(|| (PageId(number), memory.page(PageId(number))))
 }
 
+/// What a page that is open is counted as.
 pub(super) fn counted_as(memory: &ProcessMemory, open: PageEntry) -> PageEntry {
-    PageEntry { class: memory.page(PageId::of(open)).class.load(Relaxed), ..open }
+    let number = PageId::of(open);
+    regions::counted_in(memory, number, memory.page(number).class.load(Relaxed))
 }

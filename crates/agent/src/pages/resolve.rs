@@ -90,12 +90,12 @@ pub(super) fn find_homes_in(shadow: &Shadow, memory: &ProcessMemory, used: &mut 
     });
     let homes = query::presences(&pages);
     for (&page, home) in pages.iter().zip(homes) {
-        let entry = shadow.load(page);
+        let entry = shadow.own_entry(used, page);
         let record = memory.page(PageId::of(entry));
         if let Some(home) = home {
             resolve(memory, record, home);
             if record.state() == open::PLACED {
-                settle(shadow, record, page, entry, record.class.load(Relaxed));
+                settle(shadow, memory, page, entry, record.class.load(Relaxed));
             }
         }
     }

@@ -6,6 +6,7 @@ use crate::state::failure::give_up;
 use crate::state::page_id::PageId;
 use crate::sys::lock::Lock;
 use crate::sys::{self, PAGE_BITS, raw};
+use alloc::boxed::Box;
 use core::ops::Range;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::{Relaxed, Release};
@@ -48,6 +49,8 @@ pub(super) struct Chunk {
     pub(super) is_unsure: bool,
     /// Of the entries, at least so many are marked (`generation.rs`).
     pub(super) marked: u32,
+    /// The numbers of its pages, where entries name regions (`regions.rs`).
+    pub(super) own: Option<Box<[PageId; CHUNK as usize]>>,
 }
 
 impl Chunk {
@@ -77,7 +80,7 @@ impl Shadow {
         unsafe { &*((self.base() + page * 8) as *const AtomicU64) }
     }
 
-    /// The entry of a page.
+    /// The entry of a page, as code has it: it may name a region.
     pub(super) fn load(&self, page: u64) -> PageEntry {
         self.config.page_of(self.word(page).load(Relaxed))
     }

@@ -8,7 +8,7 @@ use super::migrate::{catch_up, count_in, renumbered};
 use super::record::{counted_as, open};
 use super::table::{CHUNK, Shadow};
 use super::zeros::{not_written, written_by_kernel};
-use super::{huge_pages, in_call, query, resolve, stack};
+use super::{huge_pages, in_call, query, regions, resolve, stack};
 use crate::counting::{lines, words};
 use crate::machine;
 use crate::state::maps::Mapping;
@@ -18,7 +18,7 @@ use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
 use crate::sys::{self, PAGE_BITS, raw};
 use core::sync::atomic::Ordering::{Relaxed, Release};
-use numalens_event::exact::{self, PageRecord, fault, log, touch};
+use numalens_event::exact::{self, fault, log, touch};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
@@ -35,18 +35,20 @@ pub(super) fn touch(
     run: &Run,
 ) -> Option<PageEntry> {
     let page = run.address >> PAGE_BITS;
-    let known = shadow.load(page);
-    if is_known(run, known) {
+    let counted = shadow.load(page);
+    if is_known(run, counted) {
         // Another member of a group of which one was logged.
         if handler.logged == page {
-            handler.log_access(memory, run, known);
+            handler.log_access(memory, run, shadow.own_entry_of(page, counted));
         }
-        return Some(known);
+        return Some(counted);
     }
+    let known = shadow.own_entry_of(page, counted);
     if known.slot != 0 && run.kind == Kind::Read && still_waits(memory, known) {
         return Some(counted_as(memory, known));
     }
     catch_up(shadow, runtime());
+    regions::join(shadow, memory);
     let terrain = terrain(run)?;
     // A page that nobody has written may have come by a call of another thread.
     if known.slot == 0 || memory.page(PageId::of(known)).state() == open::ZERO {
@@ -88,7 +90,11 @@ fn find_out(
 ) -> Option<PageEntry> {
     let page = run.address >> PAGE_BITS;
     let mut used = shadow.used.lock();
-    let mut known = shadow.load(page);
+    let counted = shadow.load(page);
+    if is_known(run, counted) {
+        return Some(counted);
+    }
+    let mut known = shadow.own_entry(&used, page);
     // What is taken back was counted in a page that is known.
     if known.slot != 0 && !takes_back(run) && memory.page(PageId::of(known)).begins_generation() {
         known = next_generation(shadow, memory, &mut used, handler.thread, page, known, terrain)?;
@@ -102,7 +108,7 @@ fn find_out(
     let mut copies = false;
     if known.slot != 0 {
         match ask_again(shadow, memory, handler, run, known) {
-            Again::Known(entry) => return Some(entry),
+            Again::Known(entry) => return Some(regions::join_alone(shadow, memory, &mut used, page, entry)),
             Again::Migrated(entry) => {
                 drop(used);
                 let range = page << PAGE_BITS..(page + 1) << PAGE_BITS;
@@ -177,7 +183,7 @@ fn query_again(shadow: &Shadow, memory: &ProcessMemory, thread: &Thread, run: &R
             None => {}
         }
         if waits == open::PLACED {
-            return Again::Known(settle(shadow, record, page, known, record.class.load(Relaxed)));
+            return Again::Known(settle(shadow, memory, page, known, record.class.load(Relaxed)));
         }
     }
     match waits {
@@ -189,7 +195,7 @@ fn query_again(shadow: &Shadow, memory: &ProcessMemory, thread: &Thread, run: &R
         open::ZERO => return if writes && query::presence(page).is_none() { Again::Copied } else { Again::Gone },
         open::SHARED if writes => return Again::Copied,
         open::SHARED if record.waited.load(Relaxed) < PATIENCE => return Again::Known(counted_as(memory, known)),
-        open::SHARED => return Again::Known(settle(shadow, record, page, known, record.class.load(Relaxed))),
+        open::SHARED => return Again::Known(settle(shadow, memory, page, known, record.class.load(Relaxed))),
         _ => {}
     }
     let class = record.class.load(Relaxed);
@@ -204,7 +210,7 @@ fn query_again(shadow: &Shadow, memory: &ProcessMemory, thread: &Thread, run: &R
         return Again::Known(counted_as(memory, known));
     };
     if is_virtual() {
-        return Again::Known(settle(shadow, record, page, known, class));
+        return Again::Known(settle(shadow, memory, page, known, class));
     }
     let word = memory.header().classes[class as usize].load(Relaxed);
     let (was, pinned) = exact::class_meaning(word).unwrap_or((None, false));
@@ -214,15 +220,17 @@ fn query_again(shadow: &Shadow, memory: &ProcessMemory, thread: &Thread, run: &R
         record.set_state(open::SETTLED);
         return Again::Migrated(count_in(shadow, memory, page, PageEntry { class, ..known }, now));
     }
-    Again::Known(settle(shadow, record, page, known, now))
+    Again::Known(settle(shadow, memory, page, known, now))
 }
 
 /// What was to be found out about a page is known.
-pub(super) fn settle(shadow: &Shadow, record: &PageRecord, page: u64, known: PageEntry, class: u32) -> PageEntry {
+pub(super) fn settle(shadow: &Shadow, memory: &ProcessMemory, page: u64, known: PageEntry, class: u32) -> PageEntry {
+    let number = PageId::of(known);
+    let record = memory.page(number);
     record.class.store(class, Relaxed);
     record.waited.store(0, Relaxed);
     record.set_state(open::SETTLED);
-    let entry = PageEntry { class, ..known };
+    let entry = regions::counted_in(memory, number, class);
     shadow.store(page, entry);
     entry
 }

@@ -6,7 +6,8 @@ use core::ops::Range;
 use numalens_translator::PageEntry;
 
 impl Shadow {
-    /// Calls `gone` for each page of a range that has an entry; it says whether it took the entry away.
+    /// Calls `gone` for each page of a range that has an entry, with that as its record has it; it says whether it took
+    /// the entry away.
     pub(super) fn each(&self, range: Range<u64>, mut gone: impl FnMut(&Self, u64, PageEntry) -> bool) {
         let mut used = self.used.lock();
         self.walk(&mut used, range, |page, entry| gone(self, page, entry));
@@ -47,7 +48,7 @@ impl Shadow {
             }
             for page in (number * CHUNK).max(first)..(number * CHUNK + CHUNK).min(end) {
                 let entry = self.load(page);
-                if entry.slot != 0 && gone(page, entry) {
+                if entry.slot != 0 && gone(page, chunk.own_entry(page, entry)) {
                     chunk.used = chunk.used.saturating_sub(1);
                     chunk.marked = 0;
                 }

@@ -1,5 +1,6 @@
 //! The number of a page: of its record, and of its counters.
 
+use numalens_event::exact::FIRST_REGION;
 use numalens_translator::PageEntry;
 
 /// The number of a page, or none.
@@ -18,6 +19,11 @@ impl PageId {
     /// The entry of the page while it is in a class.
     pub fn entry(self, class: u32) -> PageEntry {
         PageEntry { class, slot: self.0 * 2 }
+    }
+
+    /// Whether it is a region's.
+    pub fn is_region(self) -> bool {
+        self.0 >= FIRST_REGION
     }
 
     /// Whether there is a number.

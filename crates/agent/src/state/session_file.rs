@@ -302,6 +302,7 @@ impl ProcessMemory {
         segments: u32,
     ) -> Result<(), Errno> {
         let pages = self.header().pages.load(Relaxed);
+        let regions = self.header().regions.load(Relaxed);
         let classes = self.header().classes.each_ref().map(|class| class.load(Relaxed));
         let limit = self.header().address_space.each_ref().map(|word| word.load(Relaxed));
         let shadow = self.header().shadow.load(Relaxed);
@@ -313,10 +314,12 @@ impl ProcessMemory {
         self.extent = extent;
         let header = self.header();
         header.shadow.store(shadow, Relaxed);
-        header.inherited_sites.store(sites, Relaxed);
-        header.inherited_segments.store(segments, Relaxed);
+        header.inherited.sites.store(sites, Relaxed);
+        header.inherited.segments.store(segments, Relaxed);
         header.segments.store(segments, Relaxed);
-        header.inherited_pages.store(pages, Relaxed);
+        header.inherited.pages.store(pages, Relaxed);
+        header.inherited.regions.store(regions, Relaxed);
+        header.regions.store(regions, Relaxed);
         header.sites.store(sites, Relaxed);
         header.address_space.iter().zip(limit).for_each(|(to, word)| to.store(word, Relaxed));
         header.classes.iter().zip(classes).for_each(|(to, class)| to.store(class, Relaxed));

@@ -13,6 +13,7 @@ mod moving;
 mod natives;
 mod places;
 mod refused;
+mod regions;
 mod schemes;
 mod sealed;
 mod segments;

@@ -20,7 +20,7 @@ use super::clock;
 use super::direct::Place;
 use super::directory::Directory;
 use super::file::SessionFile;
-use super::process::Process;
+use super::process::{Process, is_region};
 use numalens_event::exact::{self, Extent, LastPageRecord, PageRecord};
 use numalens_event::page::{self, PAGE};
 use numalens_profile::ids::Page;
@@ -164,7 +164,7 @@ impl AccessSampler {
             let (extent, number, upto) = list[index];
             let used = upto - index.checked_sub(1).map_or(0, |before| list[before].2);
             let Some(process) = directory.process(extent).filter(|process| !process.life.last) else { continue };
-            let Some(page) = process.pages.own_page(number) else { continue };
+            let Some((number, page)) = page_of(process, number, random) else { continue };
             // A program that has gone needs no more of this; nor does a recording depend on any one page.
             let last_pages = self.found.last_pages.get(&(extent, page.address())).map_or(&[][..], Vec::as_slice);
             let since_ns = clock::agents_now(file.header());
@@ -224,6 +224,14 @@ impl AccessSampler {
         self.query_direct(file, extent, &[page]);
         record.waited.store(ACCESSES, Relaxed);
         Ok(!waits)
+    }
+}
+
+/// The page of a number, or one of its region at random, with its own number; if it is one of the process's own.
+fn page_of(process: &Process, number: u32, random: u64) -> Option<(u32, Page)> {
+    match is_region(number) {
+        true => process.pages.any_of_region(number, process.regions.get(number)?.page, random >> 16),
+        false => Some((number, process.pages.own_page(number)?)),
     }
 }
 

@@ -7,7 +7,7 @@ use super::fetches::Segment;
 use super::file::SessionFile;
 use super::known_pages::KnownPage;
 use super::page_owners::Had;
-use super::process::Process;
+use super::process::{Process, is_region};
 use super::thread::Thread;
 use super::totals::{LastPageSlot, Row};
 use super::word_counts::{Waiting, WaitingPage};
@@ -104,7 +104,11 @@ impl Directory {
 
     /// What is known of a page of a process, its own or inherited.
     pub fn known_page<'a>(&'a self, process: &'a Process, number: u32) -> Option<&'a KnownPage> {
+        if process.regions.is_inherited(number) {
+            return self.known_page(self.process(process.parent?)?, number);
+        }
         match process.pages.own(number) {
+            Some(_) if is_region(number) => process.regions.get(number),
             Some(own) => process.pages.known.get(own),
             None => self.known_page(self.process(process.parent?)?, number),
         }

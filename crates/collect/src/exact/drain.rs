@@ -28,7 +28,9 @@ use super::heap::Heap;
 use super::lines::LineReports;
 use super::log_records::LogReader;
 use super::poll::Poll;
+use super::process::Process;
 use super::release_memory::discard_pages;
+use super::sharing::Sharing;
 use super::thread::Thread;
 use super::word_tables;
 use crate::perf::monotonic_ns;
@@ -59,6 +61,7 @@ pub struct Drain {
     polls: Polls,
     findings: Findings,
     lines: LineReports,
+    sharing: Sharing,
 }
 
 impl Drain {
@@ -138,11 +141,60 @@ impl Drain {
         }
     }
 
+    /// Between polls: keeps up with programs that take memory fast, and has pages share counters as soon as the session
+    /// file outgrows its budget.
+    ///
+    /// # Errors
+    /// The session file cannot be mapped.
+    pub fn keep_up(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+        /// New pages that are worth a look, and which part of those that are known.
+        const MANY: u32 = 1 << 14;
+        const PART: u32 = 8;
+        let is_behind = |process: &Process| {
+            let new = process.header().pages.load(Acquire).saturating_sub(process.pages.end());
+            new > MANY.max(process.pages.end() / PART)
+        };
+        let is_due = self.sharing.is_due(file);
+        if is_due || self.directory.live().any(|(_, process)| is_behind(process)) {
+            session.advance(monotonic_ns());
+            self.read_programs(file, session, Poll::Running)?;
+        }
+        if is_due {
+            self.sharing.keep(file, session, &mut self.directory)?;
+        }
+        Ok(())
+    }
+
     fn poll_until(&mut self, file: &SessionFile, session: &mut Session, poll: Poll) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
         if let Some(undivided_ns) = self.polls.begin(now) {
             self.directory.processes.values_mut().for_each(|process| process.shared.poll_begins(undivided_ns));
         }
+        let (ends, horizon) = self.read_programs(file, session, poll)?;
+        // Before counters are read, which takes the longer the more there are.
+        if !poll.is_last() {
+            self.sharing.keep(file, session, &mut self.directory)?;
+        }
+        for (number, &end) in ends.iter().enumerate() {
+            self.read_thread(file, session, number, now, end, poll)?;
+        }
+        self.polls.see_what_waits(&self.directory.threads);
+        for extent in self.directory.extents() {
+            self.give_back(file, session, extent)?;
+            self.end_process(file, session, extent, horizon, poll.is_last());
+        }
+        shared_counts::divide_full(&mut self.directory, session);
+        self.sampler.polled(clock::agents_now(file.header()));
+        // After the last poll there is no more to come.
+        if poll != Poll::Last {
+            session.keep_within_limits();
+        }
+        Ok(())
+    }
+
+    /// Takes in what all programs say, but for their counters. Returns when threads have ended, as [`Drain::see_ends`],
+    /// and until when all is known.
+    fn read_programs(&mut self, file: &SessionFile, session: &mut Session, poll: Poll) -> io::Result<(Vec<u64>, u64)> {
         // Where each word's owner must be known: all blocks and threads that were there by then are found below,
         // whatever comes meanwhile.
         let known_until = clock::agents_now(file.header());
@@ -167,21 +219,7 @@ impl Drain {
         }
         let observed = |pid| self.directory.live().any(|(_, process)| process.identity.pid == pid);
         self.heap.queue.drop_strangers(observed, horizon.saturating_sub(STRANGERS_NS));
-        for (number, &end) in ends.iter().enumerate() {
-            self.read_thread(file, session, number, now, end, poll)?;
-        }
-        self.polls.see_what_waits(&self.directory.threads);
-        for &extent in &extents {
-            self.give_back(file, session, extent)?;
-            self.end_process(file, session, extent, horizon, poll.is_last());
-        }
-        shared_counts::divide_full(&mut self.directory, session);
-        self.sampler.polled(clock::agents_now(file.header()));
-        // After the last poll there is no more to come.
-        if poll != Poll::Last {
-            session.keep_within_limits();
-        }
-        Ok(())
+        Ok((ends, horizon))
     }
 
     /// Sees which processes and threads have ended. Returns when, by the threads' places in the directory; 0: they have
@@ -304,6 +342,7 @@ impl Drain {
 
     /// Gives back what is kept of pages of a process that have gone, and reports what waits for that.
     fn give_back(&mut self, file: &SessionFile, session: &mut Session, extent: Extent) -> io::Result<()> {
+        self.vacate(file, extent)?;
         let process = self.directory.processes.get_mut(&extent);
         for pages in process.map(|process| process.pages.take_due()).unwrap_or_default() {
             if file.header().lines.load(Relaxed) != 0 {
@@ -318,6 +357,23 @@ impl Drain {
         }
         if !session.records_every_object() && !self.polls.has_older_counts() {
             self.directory.forget_pages(extent, self.polls.number());
+        }
+        Ok(())
+    }
+
+    /// Gives back the counters of pages that are counted in regions by now, or have gone: before anything else is given
+    /// back of these, as what stands there is their regions'.
+    fn vacate(&mut self, file: &SessionFile, extent: Extent) -> io::Result<()> {
+        let Some(process) = self.directory.processes.get_mut(&extent) else { return Ok(()) };
+        let vacated = process.pages.take_vacated();
+        if process.regions.assignments() == 0 {
+            return Ok(());
+        }
+        for pages in vacated {
+            let threads = self.directory.threads.iter_mut().filter(|(_, thread)| thread.process == extent);
+            for (at, thread) in threads.filter(|(_, thread)| !thread.ended) {
+                thread.vacated.vacate(file, *at, process, &pages)?;
+            }
         }
         Ok(())
     }

@@ -391,6 +391,12 @@ impl SessionFile {
         })
     }
 
+    /// Bytes that it takes in memory.
+    pub fn bytes(&self) -> u64 {
+        use std::os::unix::fs::MetadataExt;
+        self.file.metadata().map_or(0, |metadata| metadata.blocks() * 512)
+    }
+
     /// Gives back the memory of a part of an extent, which nobody needs any more and which reads as zeros from now on.
     /// Whole pages only. What cannot be given back stays.
     pub fn discard(&self, extent: Extent, part: std::ops::Range<u64>) {

@@ -25,7 +25,9 @@ pub struct KnownPage {
     pub moved: bool,
     /// Which thread's allocator may have cleared it or copied something there, and how many reads and writes of those
     /// that it counted first may be that.
-    pub filled: Cell<(u32, [u16; 2])>,
+    pub filled: Cell<(u32, [u32; 2])>,
+    /// The region that it is assigned to, by its number, and whether the agent has had it join.
+    pub region: Option<(u32, bool)>,
     /// What lay around its objects when it ended: its counts are attributed later, when something else may be mapped
     /// there.
     pub around: Option<Around>,
@@ -49,7 +51,7 @@ impl Around {
 }
 
 /// What an allocator makes of a page at most as it fills it: word by word.
-pub const FILLED: u16 = (Page::BYTES / 8) as u16;
+pub const FILLED: u32 = (Page::BYTES / 8) as u32;
 
 impl KnownPage {
     /// One of which nothing else is known yet.
@@ -64,8 +66,17 @@ impl KnownPage {
             huge: false,
             moved: false,
             filled: Cell::default(),
+            region: None,
             around: None,
         }
+    }
+
+    /// A region with pages like this one, of the 2 MiB from `first` on. What its allocator may have filled of all of
+    /// them is `filled`.
+    pub fn as_region(&self, first: Page, filled: [u32; 2]) -> Self {
+        let &KnownPage { owner, class, begin_ns, .. } = self;
+        let filled = Cell::new((self.filled.get().0, filled));
+        KnownPage { owner, class, begin_ns, filled, ..KnownPage::unfilled(first) }
     }
 
     /// Of so many reads and writes of a thread, those that may be the allocator's.
@@ -75,7 +86,7 @@ impl KnownPage {
             return [0, 0];
         }
         let part = [0, 1].map(|kind| counts[kind].min(left[kind].into()));
-        self.filled.set((by, [0, 1].map(|kind| left[kind] - part[kind] as u16)));
+        self.filled.set((by, [0, 1].map(|kind| left[kind] - part[kind] as u32)));
         part
     }
 }

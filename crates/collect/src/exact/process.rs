@@ -4,6 +4,7 @@
 //!   life             how far it is known, and whether it is over
 //!   site_table       its sites, and their last pages
 //!   page_ledger      its pages by their numbers: which are there, which rest, which have gone
+//!   regions          pages that are counted together
 //!   shared_pages     pages of several objects: who has had them, and their counts until they are divided
 //!   logged_events    what its log says, until it is taken in among all else that happened
 //!   log_cursor       how far its log was read
@@ -15,6 +16,7 @@ mod log_cursor;
 mod logged_events;
 mod logged_stacks;
 mod page_ledger;
+mod regions;
 mod shared_pages;
 mod site_table;
 
@@ -30,6 +32,7 @@ pub use logged_stacks::{LoggedStacks, StackPlace};
 use numalens_event::exact::{Extent, ProcessHeader};
 use numalens_profile::ids::{Page, ProcessId};
 pub use page_ledger::PageLedger;
+pub use regions::{Regions, is_region};
 pub use shared_pages::{ReleasedBlock, SharedPages};
 pub use site_table::SiteTable;
 use std::sync::Arc;
@@ -45,6 +48,7 @@ pub struct Process {
     pub life: Life,
     pub sites: SiteTable,
     pub pages: PageLedger,
+    pub regions: Regions,
     pub shared: SharedPages,
     /// What is known of accesses by word, where every access is attributed to its object.
     pub words: WordCounts,
@@ -61,8 +65,9 @@ impl Process {
     /// One that begins; its header says what it has inherited.
     pub fn new(id: ProcessId, identity: Identity, parent: Option<Extent>, header: Arc<Shared>) -> Self {
         let words = header.process();
-        let [sites, pages, segments] =
-            [&words.inherited_sites, &words.inherited_pages, &words.inherited_segments].map(|word| word.load(Relaxed));
+        let of = &words.inherited;
+        let [sites, pages, segments, regions] =
+            [&of.sites, &of.pages, &of.segments, &of.regions].map(|word| word.load(Relaxed));
         Process {
             id,
             identity,
@@ -71,6 +76,7 @@ impl Process {
             life: Life::default(),
             sites: SiteTable::new(sites),
             pages: PageLedger::new(pages),
+            regions: Regions::new(regions),
             shared: SharedPages::default(),
             words: WordCounts::default(),
             fetches: Fetches::new(segments),
@@ -84,6 +90,14 @@ impl Process {
     /// What its agent keeps at the beginning of its extent.
     pub fn header(&self) -> &ProcessHeader {
         self.header.process()
+    }
+
+    /// Under which number a page of its own is counted.
+    pub fn counted_in(&self, number: u32) -> u32 {
+        match self.pages.get(number).and_then(|known| known.region) {
+            Some((region, _)) => region,
+            None => number,
+        }
     }
 
     /// Bytes that it has logged, or would have with more room.

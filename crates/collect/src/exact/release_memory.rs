@@ -77,11 +77,16 @@ pub fn discard_pages(file: &SessionFile, process: Extent, threads: impl Iterator
             let words = exact::WORDS_OF_PAGE as usize * size_of::<u64>();
             file.discard(thread, part(exact::thread::WORDS, &with_lines, words));
         }
-        for table in [exact::thread::PAGES, exact::thread::MISSES + exact::thread::SITES_BYTES] {
-            file.discard(thread, part(table, pages, size_of::<PageCounts>()));
-        }
-        file.discard(thread, part(exact::thread::UPDATES, pages, UPDATES));
+        discard_counters(file, thread, pages);
     }
+}
+
+/// Gives back what a thread has counted of pages: of whole groups.
+pub fn discard_counters(file: &SessionFile, thread: Extent, pages: &Range<u32>) {
+    for table in [exact::thread::PAGES, exact::thread::MISSES + exact::thread::SITES_BYTES] {
+        file.discard(thread, part(table, pages, size_of::<PageCounts>()));
+    }
+    file.discard(thread, part(exact::thread::UPDATES, pages, UPDATES));
 }
 
 /// Gives back what a thread has counted of the lines of pages: of whole groups.

@@ -6,7 +6,9 @@ mod counters;
 mod executed_code;
 mod held_pages;
 mod unattributed;
+mod vacated;
 
+use super::process::Process;
 pub use balance::Balance;
 pub use counters::Counters;
 pub use executed_code::ExecutedCode;
@@ -15,6 +17,7 @@ use numalens_event::exact::Extent;
 use numalens_profile::ids::ThreadId;
 use std::ops::Range;
 pub use unattributed::{CountedPage, Unattributed};
+pub use vacated::Vacated;
 
 /// A thread, in one of its places.
 pub struct Thread {
@@ -32,6 +35,7 @@ pub struct Thread {
     pub misses: Counters,
     /// What was counted of pages and not reported at the latest poll.
     pub held: HeldPages,
+    pub vacated: Vacated,
     pub unattributed: Unattributed,
     pub code: ExecutedCode,
     /// Before its counters were read for the last time, since the start of the recording.
@@ -59,6 +63,7 @@ impl Thread {
             accesses: Counters::default(),
             misses: Counters::default(),
             held: HeldPages::default(),
+            vacated: Vacated::default(),
             unattributed: Unattributed::default(),
             code: ExecutedCode::default(),
             read_ns: 0,
@@ -71,15 +76,28 @@ impl Thread {
     pub fn end(&mut self) {
         self.ended = true;
         (self.accesses, self.misses) = Default::default();
-        (self.held, self.code) = Default::default();
+        (self.held, self.code, self.vacated) = Default::default();
+    }
+
+    /// Takes notice of pages of its process that are counted in regions by now.
+    pub fn follow_assignments(&mut self, process: &Process) {
+        let mut any = false;
+        for (page, region) in self.vacated.assigned(process) {
+            self.accesses.move_to_region(page, region);
+            // What is held of them is found anew, by the next poll.
+            self.held.forget(page);
+            self.held.forget(region);
+            any = true;
+        }
+        if any {
+            self.accesses.pages.prune();
+        }
     }
 
     /// Of pages that have gone nothing more will be counted.
     pub fn forget_pages(&mut self, pages: Range<u32>) {
-        for number in pages {
-            self.accesses.forget(number);
-            self.misses.forget(number);
-            self.held.forget(number);
-        }
+        self.accesses.pages.forget(&pages);
+        self.misses.pages.forget(&pages);
+        self.held.forget_all(&pages);
     }
 }

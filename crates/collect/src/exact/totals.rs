@@ -1,11 +1,11 @@
 //! What a thread has counted until now: the flat tables, and what is pending in its last pages and direct tables.
 
+use super::by_number::ByNumber;
 use super::direct::{self, Count};
 use super::file::SessionFile;
 use numalens_aggregate::settle;
 use numalens_event::exact::{self, Extent, LastPageRecord, PageCounts, site};
 use numalens_profile::ids::SiteId;
-use rustc_hash::FxHashMap;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::AtomicU64;
@@ -17,6 +17,8 @@ pub trait Lookup {
     fn row(&self, number: u32) -> Option<Row>;
     /// A last page.
     fn last_page(&self, number: u32) -> Option<LastPageSlot>;
+    /// Under which number what stands for a page is to be counted.
+    fn counted_in(&self, page: u32) -> u32;
     /// A last page is the one that begins at `address`; its record is at `offset` of the thread's extent.
     fn is_on(&self, address: u64, offset: u64);
     /// A direct table has counted; that is where its counters are.
@@ -56,16 +58,16 @@ pub struct Totals {
     /// At `site << classes_log2 | class`, in this order.
     pub sites: Vec<(u64, u64)>,
     /// Reads and writes.
-    pub pages: FxHashMap<u64, [u64; 2]>,
+    pub pages: ByNumber<[u64; 2]>,
     /// The same of those that missed the thread's private cache.
     pub site_misses: Vec<(u64, u64)>,
-    pub page_misses: FxHashMap<u64, [u64; 2]>,
+    pub page_misses: ByNumber<[u64; 2]>,
     /// Executions that these may have too many, if the thread runs: see [`IN_FLIGHT_OF_SITE`].
     pub in_flight: u64,
 }
 
 impl Totals {
-    /// Reads the tables of a thread, of which so many sites and pages may be found.
+    /// Reads the tables of a thread, of which so many sites may be found.
     ///
     /// # Errors
     /// The session file cannot be mapped.
@@ -74,11 +76,10 @@ impl Totals {
         extent: Extent,
         classes_log2: u32,
         known: &impl Lookup,
-        (sites, pages): (usize, usize),
+        sites: usize,
     ) -> io::Result<Self> {
         let mut totals = Totals::default();
         totals.sites.reserve(sites);
-        totals.pages.reserve(pages);
         let taken_back = || file.entry(extent).map_or(0, |entry| entry.taken_back.load(Acquire));
         let before = taken_back();
         let mut reader = Reader { file, extent, classes_log2, known, totals };
@@ -98,6 +99,16 @@ impl Totals {
         settle(&mut totals.sites, u64::wrapping_add);
         settle(&mut totals.site_misses, u64::wrapping_add);
         Ok(totals)
+    }
+}
+
+impl Totals {
+    /// Adds what was counted in regions and does not stand in the file any more.
+    pub fn add_vacated(&mut self, counts: impl Iterator<Item = (u32, [u64; 2])>) {
+        for (region, counts) in counts {
+            let total = self.pages.at(region);
+            *total = [0, 1].map(|kind| total[kind].wrapping_add(counts[kind]));
+        }
     }
 }
 
@@ -128,7 +139,7 @@ impl<L: Lookup> Reader<'_, L> {
             let words = file.read(extent, &part)?;
             let counts = words.as_chunks::<2>().0.iter().copied();
             let counts = ((part.start - pages) / 16..).zip(counts).filter(|(_, counts)| *counts != [0, 0]);
-            self.totals.page_misses.extend(counts);
+            counts.for_each(|(number, counts)| *self.totals.page_misses.at(number as u32) = counts);
         }
         Ok(())
     }
@@ -214,7 +225,7 @@ impl<L: Lookup> Reader<'_, L> {
     }
 
     fn add_page(&mut self, page: u64, counts: [u64; 2]) {
-        let total = self.totals.pages.entry(page).or_default();
+        let total = self.totals.pages.at(self.known.counted_in(page as u32));
         *total = [total[0].wrapping_add(counts[0]), total[1].wrapping_add(counts[1])];
     }
 }
@@ -248,6 +259,19 @@ fn each_counter(
         }
     }
     Ok(())
+}
+
+/// Counts of pages as they stand in a thread's flat tables, by their numbers.
+///
+/// # Errors
+/// The session file cannot be read.
+pub fn flat_counts(file: &SessionFile, thread: Extent, pages: &Range<u32>) -> io::Result<Vec<(u32, [u64; 2])>> {
+    let part = |table: u64, bytes: u64| table + u64::from(pages.start) * bytes..table + u64::from(pages.end) * bytes;
+    let both = file.read(thread, &part(exact::thread::PAGES, size_of::<PageCounts>() as u64))?;
+    let updates = file.read(thread, &part(exact::thread::UPDATES, 8))?;
+    let counts = both.as_chunks::<2>().0.iter().zip(updates);
+    let counts = counts.map(|(both, updates)| both.map(|count| count.wrapping_add(updates)));
+    Ok((pages.start..).zip(counts).filter(|(_, counts)| *counts != [0, 0]).collect())
 }
 
 /// Where [`Totals::sites`] has the count of a site and class.

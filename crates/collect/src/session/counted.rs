@@ -197,6 +197,11 @@ impl Session {
         self.options.every_object
     }
 
+    /// Bytes that may be kept of single pages.
+    pub fn memory_budget(&self) -> u64 {
+        self.options.memory_budget
+    }
+
     /// Whether accesses are looked up in a private cache of each thread.
     pub fn has_cache(&self) -> bool {
         self.options.cache.is_some()

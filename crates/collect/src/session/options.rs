@@ -20,6 +20,8 @@ pub struct SessionOptions {
     pub every_object: bool,
     /// Look accesses up in a private cache of each thread.
     pub cache: Option<Geometry>,
+    /// Bytes that may be kept of single pages.
+    pub memory_budget: u64,
     /// Nanoseconds (clock) or accesses (hardware) that one sample stands for.
     pub period: u64,
     /// Record the children of the first process too.

@@ -1,10 +1,13 @@
 //! Incarnations of pages, and the accesses to them.
 
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
 
-/// Most page numbers of a process: 512 GiB touched at 4 KiB.
+/// Most page numbers of a process.
 pub const MOST_PAGES: u32 = 1 << 27;
+/// Numbers from here on are of regions: what pages of 2 MiB are counted under that share their counters. The collector
+/// gives them. Numbers below are of pages, and enough for 496 GiB touched at 4 KiB.
+pub const FIRST_REGION: u32 = MOST_PAGES - (1 << 22);
 
 /// An incarnation of a page.
 #[repr(C)]
@@ -31,7 +34,8 @@ pub struct PageRecord {
     pub fault: AtomicU32,
     /// Of a page that continues another one, that one's number: of [`touch::MOVED`], [`touch::MIGRATED`],
     /// [`touch::NEXT_GENERATION`], [`touch::HUGE`], [`touch::INHERITED`]. Of [`touch::FIRST`]: accesses of so many
-    /// sites that follow `site` were counted for [`super::PENDING_HOME`] with its own.
+    /// sites that follow `site` were counted for [`super::PENDING_HOME`] with its own. When the collector has read
+    /// that: the region whose counters the page is to share ([`PageRecord::assign`]).
     pub origin: AtomicU32,
     /// The agent's: what is still to be found out, whether it begins a generation with its next access, whether it has
     /// gone on under another number, and which class another process has moved the page to; 0: `class` is final for
@@ -44,6 +48,8 @@ pub struct PageRecord {
     pub stack: AtomicU32,
 }
 
+const _: () = assert!(size_of::<PageRecord>() == 64 && MOST_PAGES <= PageRecord::ASSIGNED);
+
 impl PageRecord {
     const STATE: u32 = 0x3fff;
     /// The page is counted under another number, whose record is complete.
@@ -52,6 +58,34 @@ impl PageRecord {
     const NEXT_GENERATION: u32 = 0x8000;
     const MOVED_SHIFT: u32 = 16;
     const MOVED: u32 = 0xffff << Self::MOVED_SHIFT;
+    /// In [`PageRecord::origin`]: the number of a region, for the rest.
+    const ASSIGNED: u32 = 1 << 30;
+    /// And the page is counted there by now.
+    const JOINED: u32 = 1 << 31;
+
+    /// Has it share the counters of a region. For the collector, which has read all of the record.
+    pub fn assign(&self, region: u32) {
+        self.origin.store(region | Self::ASSIGNED, Release);
+    }
+
+    /// The region whose counters it is to share, and does not yet.
+    pub fn assigned(&self) -> Option<u32> {
+        let region = self.origin.load(Acquire);
+        (region & (Self::ASSIGNED | Self::JOINED) == Self::ASSIGNED).then_some(region & !Self::ASSIGNED)
+    }
+
+    /// It shares the counters of a region from now on, unless the collector wants something else by now. Whether it
+    /// does.
+    pub fn join(&self, region: u32) -> bool {
+        let assigned = region | Self::ASSIGNED;
+        self.origin.compare_exchange(assigned, assigned | Self::JOINED, AcqRel, Relaxed).is_ok()
+    }
+
+    /// The region whose counters it shares.
+    pub fn joined(&self) -> Option<u32> {
+        let region = self.origin.load(Acquire);
+        (region & Self::JOINED != 0).then_some(region & !(Self::ASSIGNED | Self::JOINED))
+    }
 
     /// What is still to be found out.
     pub fn state(&self) -> u32 {
@@ -144,6 +178,8 @@ pub mod touch {
     /// By the kernel, in a system call of the thread: `site` is one of [`super::by`], the instruction is that of
     /// `stack`. Everything else as of [`FIRST`].
     pub const CALL: u32 = 9;
+    /// No page: a region. `page` is the first one of its 2 MiB, `class` that of all pages in it.
+    pub const REGION: u32 = 10;
 }
 
 /// Which system call has placed a page.
@@ -232,6 +268,16 @@ mod tests {
         assert_eq!(after.moved_to(), Some(4));
         after.notice(4);
         assert_eq!(after.moved_to(), None);
+    }
+
+    #[test]
+    fn a_page_joins_the_region_that_is_wanted() {
+        let page = PageRecord::default();
+        assert_eq!((page.assigned(), page.joined()), (None, None));
+        page.assign(FIRST_REGION);
+        assert_eq!((page.assigned(), page.joined()), (Some(FIRST_REGION), None));
+        assert!(!page.join(FIRST_REGION + 1) && page.join(FIRST_REGION));
+        assert_eq!((page.assigned(), page.joined()), (None, Some(FIRST_REGION)));
     }
 
     #[test]

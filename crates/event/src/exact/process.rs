@@ -31,6 +31,18 @@ pub const LINES_BYTES: u64 = MOST_LINE_PAGES as u64 * LINES_OF_PAGE * size_of::<
 /// Address space that the tables of a program with some tens of threads take.
 pub const ADDRESS_SPACE_NEEDED: u64 = 400 << 30;
 
+/// Numbers that a forked process has from its parent: those below.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Inherited {
+    pub sites: AtomicU32,
+    pub segments: AtomicU32,
+    /// Except those with a record of their own.
+    pub pages: AtomicU32,
+    /// How many regions.
+    pub regions: AtomicU32,
+}
+
 /// The header of a process's extent.
 #[repr(C)]
 #[derive(Debug)]
@@ -49,12 +61,11 @@ pub struct ProcessHeader {
     pub words_left_out: AtomicU32,
     /// The program's rank in its MPI program, as its environment says, plus one; 0: it has none, or is a fork's child.
     pub rank: AtomicU32,
-    /// After a fork: sites below this number are the parent's.
-    pub inherited_sites: AtomicU32,
-    /// The same of segments.
-    pub inherited_segments: AtomicU32,
-    /// After a fork: pages below this number are the parent's, except those with a record of their own.
-    pub inherited_pages: AtomicU32,
+    /// After a fork: what is the parent's.
+    pub inherited: Inherited,
+    /// Regions that the collector has named, from [`super::FIRST_REGION`] on; their records, and what their pages are
+    /// assigned to, were written before.
+    pub regions: AtomicU32,
     /// Where the table of pages is in the process: an entry of 8 bytes for each page, whose lower half tells its class,
     /// 0: none. Setting that to 0 makes the agent ask for the page's home again. By [`ProcessHeader::with_shadow`]
     /// only: it may move, and go. 0: there is none.

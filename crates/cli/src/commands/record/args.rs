@@ -98,6 +98,12 @@ pub struct Args {
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub(super) time_bins: u32,
 
+    /// Memory of numalens at most for what is known of single pages: 64M, 2G. Beyond it, accesses to memory that more
+    /// than two threads use are kept by regions of 2 MiB (exact engine) [default: 512M, or a twentieth of this host's
+    /// memory if that is less]
+    #[arg(long, value_name = "SIZE", value_parser = cache::size, allow_negative_numbers = true)]
+    pub(super) memory_budget: Option<u64>,
+
     /// Nothing of numalens on standard error but errors
     #[arg(short, long)]
     pub(super) quiet: bool,

@@ -55,7 +55,7 @@ fn number(text: &str, what: &str) -> Result<u64, String> {
 }
 
 /// Bytes, or with k, M or G multiples of 1024.
-fn size(text: &str) -> Result<u64, String> {
+pub fn size(text: &str) -> Result<u64, String> {
     let (digits, shift) = match text.char_indices().last() {
         Some((at, 'k' | 'K')) => (&text[..at], 10),
         Some((at, 'm' | 'M')) => (&text[..at], 20),

@@ -56,6 +56,7 @@ impl RecordPlan {
             lines: args.lines,
             cache: args.cache,
             every_object,
+            memory_budget: args.memory_budget.unwrap_or_else(memory_budget),
             period: 1,
             follow: !args.no_follow,
             counted: engine.counts(),
@@ -179,6 +180,16 @@ fn meta(args: &Args, session: &SessionOptions) -> Meta {
 
 fn matters_to_placement(name: &str) -> bool {
     ["OMP_", "GOMP_", "KMP_", "SLURM_", "GOMAXPROCS", "GHCRTS", "MALLOC_"].iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// What a recording may take of this host's memory if nobody says.
+fn memory_budget() -> u64 {
+    const MOST: u64 = 512 << 20;
+    const PART: u64 = 20;
+    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total =
+        info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
+    total.map_or(MOST, |kibibytes: u64| (kibibytes << 10) / PART).min(MOST)
 }
 
 /// What this host calls itself.

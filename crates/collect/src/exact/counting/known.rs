@@ -40,6 +40,10 @@ impl Lookup for Known<'_> {
         self.directory.last_page(self.process, number)
     }
 
+    fn counted_in(&self, page: u32) -> u32 {
+        self.process.counted_in(page)
+    }
+
     fn is_on(&self, address: u64, offset: u64) {
         self.sampler.borrow_mut().last_pages(self.of, address, self.thread, offset);
     }

@@ -7,6 +7,7 @@
 
 use super::Counting;
 use super::page_counts::{GrownPage, fill_up, sum};
+use crate::exact::by_number::ByNumber;
 use crate::exact::known_pages::KnownPage;
 use crate::exact::thread::Thread;
 use crate::exact::totals::IN_FLIGHT_OF_SITE;
@@ -20,7 +21,7 @@ impl Counting<'_> {
         session: &mut Session,
         thread: &mut Thread,
         mut sites: Vec<(u64, u64)>,
-        pages: &FxHashMap<u64, [u64; 2]>,
+        pages: &ByNumber<[u64; 2]>,
     ) {
         let reported = session.is_counting();
         let misses = &mut thread.misses;
@@ -54,7 +55,7 @@ impl Counting<'_> {
             let Some(&KnownPage { page, class: (home, _), .. }) = self.lookup.page(number) else {
                 continue;
             };
-            let before = misses.pages.entry(number.into()).or_default();
+            let before = misses.pages.at(number);
             let [reads, writes] = [0, 1].map(|kind| {
                 let (reported, too_early) = misses.balance.page(self.strict, kind, more[kind]);
                 before[kind] -= too_early;

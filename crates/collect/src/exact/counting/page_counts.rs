@@ -2,12 +2,12 @@
 
 use super::Counting;
 use super::object_counts::{Whose, whose};
+use crate::exact::by_number::ByNumber;
 use crate::exact::known_pages::KnownPage;
 use crate::exact::poll::Poll;
 use crate::exact::thread::{CountedPage, Polled, Thread};
 use crate::exact::totals::grown;
 use crate::session::{Of, Session, UsedPage};
-use rustc_hash::FxHashMap;
 
 /// A page, by its number, and reads and writes of a thread there.
 pub struct GrownPage {
@@ -32,15 +32,15 @@ pub fn sum<'a>(pages: impl IntoIterator<Item = &'a GrownPage>) -> [u64; 2] {
 
 /// Gives pages what they lack of reads and writes (`Balance::end`): the one that has grown most, or
 /// else the one that has most of all that are known.
-pub fn fill_up(pages: &mut Vec<GrownPage>, missing: [u64; 2], known: &FxHashMap<u64, [u64; 2]>) {
+pub fn fill_up(pages: &mut Vec<GrownPage>, missing: [u64; 2], known: &ByNumber<[u64; 2]>) {
     for kind in (0..2).filter(|&kind| missing[kind] != 0) {
         let grown = pages.iter_mut().filter(|page| page.more[kind] != 0);
         if let Some(page) = grown.max_by_key(|page| (page.more[kind], page.number)) {
             page.more[kind] += missing[kind];
-        } else if let Some((&number, _)) = known.iter().max_by_key(|(number, counts)| (counts[kind], **number)) {
+        } else if let Some((number, _)) = known.iter().max_by_key(|(number, counts)| (counts[kind], *number)) {
             let mut more = [0; 2];
             more[kind] = missing[kind];
-            pages.push(GrownPage { number: number as u32, more });
+            pages.push(GrownPage { number, more });
         }
     }
 }
@@ -50,26 +50,27 @@ impl Counting<'_> {
     /// known yet: they wait for the next one. `in_flight`: accesses of a page that an execution may take back.
     pub fn grown_pages(
         &self,
-        before: &mut FxHashMap<u64, [u64; 2]>,
-        now: &FxHashMap<u64, [u64; 2]>,
+        before: &mut ByNumber<[u64; 2]>,
+        now: &ByNumber<[u64; 2]>,
         in_flight: u64,
     ) -> (Vec<GrownPage>, bool) {
         let mut wait = false;
         let mut pages = Vec::new();
-        for (&at, now) in now {
-            let number = at as u32;
+        now.each_with(before, |number, now, before| {
+            if now == *before {
+                return;
+            }
             let Some(&KnownPage { ended: gone, .. }) = self.lookup.page(number) else {
                 wait = true;
-                continue;
+                return;
             };
             let running = self.poll == Poll::Running && !gone;
             let in_flight = if running { self.in_flight * in_flight } else { 0 };
-            let before = before.entry(at).or_default();
             let more = [0, 1].map(|kind| grown(&mut before[kind], now[kind], in_flight));
             if more != [0, 0] {
                 pages.push(GrownPage { number, more });
             }
-        }
+        });
         (pages, wait)
     }
 
@@ -77,7 +78,7 @@ impl Counting<'_> {
     pub fn report_pages(&self, session: &mut Session, thread: &mut Thread, grown: Vec<GrownPage>, found: Found) {
         for GrownPage { number, more } in grown {
             let Some(known @ &KnownPage { owner, begin_ns, .. }) = self.lookup.page(number) else { continue };
-            let before = thread.accesses.pages.entry(number.into()).or_default();
+            let before = thread.accesses.pages.at(number);
             // Its first counts have waited for it to be known.
             let is_first = found.waited && *before == more;
             let since_ns = if is_first { found.polled.since_ns.min(begin_ns) } else { found.polled.since_ns };
@@ -86,7 +87,6 @@ impl Counting<'_> {
                 before[kind] -= too_early;
                 reported
             });
-            let before = *before;
             if (reads, writes) == (0, 0) {
                 continue;
             }
@@ -96,7 +96,8 @@ impl Counting<'_> {
             self.lookup.sampler.borrow_mut().used(thread.process, number, reads + writes, is_shared);
             // What was left to this poll has the time of the one that found it.
             let mut fresh = [reads, writes];
-            for (polled, part) in thread.held.carried(number, before, fresh) {
+            let carried: Vec<_> = thread.held.carried(number, fresh).collect();
+            for (polled, part) in carried {
                 fresh = [fresh[0] - part[0], fresh[1] - part[1]];
                 self.report_page(session, thread, known, CountedPage::of(number, found.number, polled, part));
             }
@@ -129,7 +130,8 @@ mod tests {
     fn pages_get_what_they_lack() {
         let page = |number, reads, writes| GrownPage { number, more: [reads, writes] };
         let mut pages = vec![page(1, 7, 0), page(2, 9, 0), page(3, 0, 0)];
-        let known = FxHashMap::from_iter([(4, [0, 50]), (5, [900, 60])]);
+        let mut known = ByNumber::default();
+        (*known.at(4), *known.at(5)) = ([0, 50], [900, 60]);
         fill_up(&mut pages, [10, 20], &known);
         let found: Vec<_> = pages.iter().map(|page| (page.number, page.more)).collect();
         assert_eq!(found, [(1, [7, 0]), (2, [19, 0]), (3, [0, 0]), (5, [0, 20])]);

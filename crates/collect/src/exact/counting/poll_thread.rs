@@ -48,8 +48,10 @@ pub fn poll_thread(
     let classes_log2 = file.header().classes_log2.load(Relaxed);
     let known = Known { directory, sampler: &sampler, process, of: thread.process, thread: extent };
     let read_ns = session.since_start(monotonic_ns());
-    let found = (thread.accesses.sites.len(), thread.accesses.pages.len());
+    let found = thread.accesses.sites.len();
+    thread.follow_assignments(process);
     let mut totals = Totals::read(file, extent, classes_log2, &known, found)?;
+    totals.add_vacated(thread.vacated.counts());
     let until_ns = session.since_start(monotonic_ns());
     let (since_ns, waited) = (std::mem::replace(&mut thread.read_ns, read_ns), thread.waits);
     let executed = match thread.code.is_due(session.now_ns(), poll.is_settled()) {
@@ -82,7 +84,7 @@ pub fn poll_thread(
     attribution.attribute(session, thread, before);
     let polled = Polled { since_ns, until_ns, time_ns: now_ns };
     counting.report_pages(session, thread, grown, Found { polled, waited, number });
-    thread.held.hold(totals.pages, &thread.accesses.pages, polled);
+    thread.held.hold(&totals.pages, &thread.accesses.pages, polled);
     if is_all_known {
         let counted = std::mem::take(&mut thread.unattributed.counted);
         attribution.attribute(session, thread, counted);

@@ -50,6 +50,8 @@ impl Recorder {
             futex::sleep_on(&header.requests, header.answered.load(Relaxed), nap);
             pace.marked(self.asked(child.pid));
             pace.sample(|| self.drain.draw(&self.file));
+            // What cannot be read now will be by the next poll.
+            let _ = self.drain.keep_up(&self.file, &mut self.session);
             let kind = match self.session.records_every_object() {
                 true => Kind::EveryBlock,
                 false if self.drain.sampler().is_much_shared() => Kind::Dividing,

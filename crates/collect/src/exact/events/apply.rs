@@ -54,6 +54,7 @@ impl Reader<'_> {
             }
         }
         self.blocks_until(until);
+        self.leave_regions(records);
         self.resolve_homes(records, &homes);
         Ok(())
     }
@@ -102,7 +103,8 @@ impl Reader<'_> {
         let class = self.process.pages.known[own].class;
         let Some(known) = self.directory.known_page(self.process, before) else { return };
         // What an allocator has filled it has filled before.
-        let mut known = KnownPage { class, ended: false, filled: Cell::default(), around: None, ..*known };
+        let mut known =
+            KnownPage { class, ended: false, filled: Cell::default(), region: None, around: None, ..*known };
         if is_generation {
             known.begin_ns = time_ns;
         } else {
@@ -167,6 +169,21 @@ impl Reader<'_> {
         let (process, (home, pinned)) = (self.process.id, class);
         let seen = SeenAccess { process, time_ns, thread, node, site, address, access, object, home, pinned };
         self.session.access_seen(&seen);
+    }
+
+    /// Has pages counted for themselves that may be another object's than their region is: under another number, as
+    /// when a block begins there.
+    fn leave_regions(&mut self, records: &Records) {
+        let mut pages = Vec::new();
+        for own in self.process.regions.take_leaving() {
+            let known = &self.process.pages.known[own];
+            if !known.ended {
+                records.own(own).begin_generation();
+                pages.push(known.page);
+            }
+        }
+        self.process.doubt(&pages);
+        self.sampler.query_direct(self.file, self.extent, &pages);
     }
 
     /// Takes in where pages are by now that accesses have placed.

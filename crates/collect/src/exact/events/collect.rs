@@ -86,6 +86,10 @@ impl Reader<'_> {
             if is_huge(record) && !known.huge {
                 events.push((record.begin_ns.load(Relaxed), Event::Huge(own)));
             }
+            if let (Some((region, false)), Some(_)) = (known.region, record.joined()) {
+                known.region = Some((region, true));
+                self.process.pages.counted_in_region(own);
+            }
         }
         self.process.doubt(&unwritten);
     }

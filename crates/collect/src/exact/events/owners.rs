@@ -12,8 +12,11 @@ use std::ops::Range;
 pub fn begins(session: &mut Session, process: &mut Process, own: u32, time_ns: u64) {
     let (number, pid) = (process.pages.number(own), process.identity.pid);
     let known = &mut process.pages.known[own];
-    let page = known.page;
+    let (page, before) = (known.page, known.owner);
     known.owner = session.owner_of(pid, page, time_ns);
+    if known.region.is_some() && known.owner != before {
+        process.regions.leave(own);
+    }
     let is_shared = known.owner == Owner::Several && !session.records_every_object();
     let owners = (is_shared && !session.has_variables(pid, page)).then(|| {
         let mut owners = PageOwners::default();

@@ -20,6 +20,8 @@ pub struct PageLedger {
     /// number, and whose that is says nothing of this one.
     resting: BTreeMap<Page, u32>,
     releasable: Releasable,
+    /// Those of which only records are needed: they are counted in regions, or have gone.
+    vacated: Releasable,
     /// Those that have gone, and by which poll all that was counted of them is where it belongs.
     forgotten: VecDeque<(u64, Range<u32>)>,
     /// How often they have been looked at.
@@ -35,6 +37,7 @@ impl PageLedger {
             live: BTreeMap::new(),
             resting: BTreeMap::new(),
             releasable: Releasable::default(),
+            vacated: Releasable::default(),
             forgotten: VecDeque::new(),
             polls: 0,
         }
@@ -71,6 +74,11 @@ impl PageLedger {
         self.live.contains_key(&known.page).then_some(known.page)
     }
 
+    /// How many of its own are there.
+    pub fn living(&self) -> usize {
+        self.live.len()
+    }
+
     /// Its own that have not gone, those that rest last.
     pub fn present(&self) -> Vec<u32> {
         self.live.values().chain(self.resting.values()).copied().collect()
@@ -102,7 +110,32 @@ impl PageLedger {
 
     /// Nothing more is counted of one of its own.
     pub fn counted_last(&mut self, own: u32) {
-        self.releasable.page(self.number(own));
+        let number = self.number(own);
+        self.releasable.page(number);
+        if !self.known.get(own).and_then(|known| known.region).is_some_and(|(_, joined)| joined) {
+            self.vacated.page(number);
+        }
+    }
+
+    /// One of its own, which goes on, is counted in a region from now on.
+    pub fn counted_in_region(&mut self, own: u32) {
+        self.vacated.page(self.number(own));
+    }
+
+    /// A page of a region, by its number, at random; none: it has no pages that are there.
+    pub fn any_of_region(&self, region: u32, first: Page, random: u64) -> Option<(u32, Page)> {
+        let here = self.live_in(first..Page(first.0 + u64::from(GROUP)));
+        let is_in = |own: u32| {
+            self.known.get(own).and_then(|known| known.region).is_some_and(|(assigned, _)| assigned == region)
+        };
+        let pages: Vec<(Page, u32)> = here.into_iter().filter(|&(_, own)| is_in(own)).collect();
+        let (page, own) = *pages.get((random % pages.len().max(1) as u64) as usize)?;
+        Some((self.number(own), page))
+    }
+
+    /// Those whose counters can be given back while their records are needed, by their numbers.
+    pub fn take_vacated(&mut self) -> Vec<Range<u32>> {
+        self.vacated.take_due()
     }
 
     /// One of its own has gone.

@@ -90,6 +90,11 @@ impl SharedPages {
         }
     }
 
+    /// Whether it is written down who has had a page.
+    pub fn knows(&self, number: u32) -> bool {
+        self.owners.contains_key(&number)
+    }
+
     /// A page goes on under another number.
     pub fn goes_on(&mut self, before: u32, number: u32) {
         if let Some(owners) = self.owners.get(&before).cloned() {

@@ -1,6 +1,7 @@
 //! The counters of a thread as they were read last, of accesses or of those of them that missed.
 
 use super::Balance;
+use crate::exact::by_number::ByNumber;
 use rustc_hash::FxHashMap;
 
 /// What was counted by the latest poll.
@@ -9,7 +10,7 @@ pub struct Counters {
     /// At `site << classes_log2 | class`.
     pub sites: FxHashMap<u64, u64>,
     /// Reads and writes, by the page's number.
-    pub pages: FxHashMap<u64, [u64; 2]>,
+    pub pages: ByNumber<[u64; 2]>,
     /// Those of sites that were left out of the profile, where there is a private cache.
     pub left_out: FxHashMap<u64, u64>,
     /// What pages have still to follow of what sites have reported.
@@ -17,8 +18,12 @@ pub struct Counters {
 }
 
 impl Counters {
-    /// Of a page that has gone nothing more will be counted.
-    pub fn forget(&mut self, page: u32) {
-        self.pages.remove(&page.into());
+    /// What was counted of a page is its region's.
+    pub fn move_to_region(&mut self, page: u32, region: u32) {
+        let counts = self.pages.take(page);
+        if counts != [0, 0] {
+            let all = self.pages.at(region);
+            *all = [0, 1].map(|kind| all[kind] + counts[kind]);
+        }
     }
 }

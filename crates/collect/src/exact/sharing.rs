@@ -1,0 +1,218 @@
+//! Which pages share their counters, so that a recording stays within its budget of memory.
+//!
+//! Problem: a thread counts 16 bytes for each page that it accesses, and the collector keeps as much. A program all of
+//! whose threads access all of its memory needs threads x pages of these.
+//!
+//! Mechanism: pages that one or two threads access keep counters of their own, as these grow with the memory alone.
+//! Where more do, 2 MiB are counted together, by region ([`process::regions`](super::process::Regions)), as far as they
+//! are one object's and in one class. So all sums stay exact: by thread, node, home, class, object and line. What is
+//! given up is which page of the region it was.
+//!
+//! ```text
+//!   the file grows beyond the budget  ->  chunks that more threads than [`APART`] use  ->  regions
+//! ```
+
+use super::directory::Directory;
+use super::file::{SessionFile, Shared};
+use super::known_pages::KnownPage;
+use super::process::Process;
+use crate::session::{Owner, Session};
+use numalens_event::exact::{self, Extent, PageCounts, PageRecord, touch};
+use numalens_profile::ids::{ObjectId, Page};
+use rustc_hash::FxHashMap;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+/// Pages of a region.
+const CHUNK: u64 = 512;
+/// The counters of so many threads are no reason to share them.
+const APART: u16 = 2;
+/// Fewer pages of one kind go on with counters of their own.
+const FEWEST: usize = 8;
+/// What the file may take in any case, and of the memory that programs use.
+const FREE_BYTES: u64 = 64 << 20;
+const PER_MILLE: u64 = 25;
+/// And for each thread.
+const OF_THREAD: u64 = 64 << 10;
+/// What the collector keeps of a page, and of what a thread has counted there, in bytes.
+const PAGE_COST: u64 = 250;
+const COUNTER_COST: u64 = 150;
+const COUNTER: u64 = size_of::<PageCounts>() as u64;
+/// A page whose block is still being made belongs to its mapping for so long at most, as a rule.
+const FRESH_NS: u64 = 20_000_000;
+
+/// Keeps the session file within its budget, and the collector with it.
+#[derive(Default)]
+pub struct Sharing {
+    /// What the file took when pages were last assigned.
+    assigned_at: u64,
+    /// What it may take before they are again, as of the latest poll.
+    limit: u64,
+}
+
+impl Sharing {
+    /// Whether the file has grown so much that a poll should see to it.
+    pub fn is_due(&self, file: &SessionFile) -> bool {
+        self.limit != 0 && file.bytes() > self.limit
+    }
+
+    /// Notes what the file may take.
+    fn set_limit(&mut self, session: &Session, directory: &Directory) {
+        let pages: u64 = directory.live().map(|(_, process)| process.pages.living() as u64).sum();
+        let threads = directory.threads.iter().filter(|(_, thread)| !thread.ended).count() as u64;
+        // Half of what is free stays for what comes until it takes effect that pages are assigned.
+        let of_file = FREE_BYTES / 2 + pages * 4096 * PER_MILLE / 1000 + threads * OF_THREAD;
+        let counters = session.memory_budget().saturating_sub(pages * PAGE_COST) / COUNTER_COST;
+        let of_collector = pages * size_of::<PageRecord>() as u64 + counters.max(pages) * COUNTER;
+        self.limit = of_file.min(of_collector).max(self.assigned_at + self.assigned_at / 16);
+    }
+
+    /// Assigns pages to regions if the file grows beyond its budget.
+    ///
+    /// # Errors
+    /// The session file cannot be mapped.
+    pub fn keep(&mut self, file: &SessionFile, session: &mut Session, directory: &mut Directory) -> io::Result<()> {
+        let header = file.header();
+        // What is counted by line or word is found by the numbers of pages.
+        let is_by_page = header.lines.load(Relaxed) != 0 || header.cache().is_some() || session.records_every_object();
+        if is_by_page {
+            self.limit = u64::MAX;
+            return Ok(());
+        }
+        self.set_limit(session, directory);
+        if !self.is_due(file) {
+            return Ok(());
+        }
+        self.assigned_at = file.bytes();
+        self.set_limit(session, directory);
+        for extent in directory.extents() {
+            let crowded = crowded(file, directory, extent);
+            let Some(process) = directory.processes.get_mut(&extent) else { continue };
+            let old_ns = process.life.attributable_until(session).saturating_sub(FRESH_NS);
+            if !process.life.is_over && assign(file, extent, process, &crowded, old_ns)? {
+                session.coarsened(
+                    "page_accesses: accesses to memory that more than two threads use are known by regions of 2 MiB, \
+                     to record within the budget of memory",
+                );
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Numbers whose counters share a page of memory.
+const TOGETHER: u32 = 4096 / size_of::<PageCounts>() as u32;
+
+/// The chunks of a process whose pages have counters of more threads than should keep them apart. Asks where threads
+/// have counters, not what these have: that takes the time of all that is counted.
+fn crowded(file: &SessionFile, directory: &Directory, extent: Extent) -> Vec<u64> {
+    let Some(process) = directory.process(extent) else { return Vec::new() };
+    let mut threads: Vec<u16> = Vec::new();
+    for (thread, _) in directory.threads_of(extent).filter(|(_, thread)| !thread.ended) {
+        let mut has = Vec::new();
+        for (table, bytes) in [(exact::thread::PAGES, size_of::<PageCounts>() as u64), (exact::thread::UPDATES, 8)] {
+            for part in file.written(thread, table, u64::from(process.pages.end()) * bytes) {
+                let together = |at: u64| (at - table) / bytes / u64::from(TOGETHER);
+                let (start, end) = (together(part.start) as usize, together(part.end) as usize);
+                has.resize(has.len().max(end), false);
+                has[start..end].fill(true);
+            }
+        }
+        threads.resize(threads.len().max(has.len()), 0u16);
+        threads.iter_mut().zip(has).for_each(|(threads, has)| *threads = threads.saturating_add(has.into()));
+    }
+    let numbers = (0..).step_by(TOGETHER as usize).zip(threads).filter(|&(_, threads)| threads > APART);
+    let numbers = numbers.flat_map(|(first, _)| first..first + TOGETHER);
+    let known = numbers.filter_map(|number| process.pages.get(number)).filter(|known| !known.ended);
+    let mut crowded: Vec<u64> =
+        known.filter(|known| known.region.is_none()).map(|known| known.page.0 / CHUNK).collect();
+    crowded.sort_unstable();
+    crowded.dedup();
+    crowded
+}
+
+fn pages_of(chunk: u64) -> Range<Page> {
+    Page(chunk * CHUNK)..Page((chunk + 1) * CHUNK)
+}
+
+/// Assigns the pages of chunks that began before `old_ns` to regions, those of one object and one class to each.
+/// Whether there are any.
+fn assign(file: &SessionFile, extent: Extent, process: &mut Process, chunks: &[u64], old_ns: u64) -> io::Result<bool> {
+    let mut called = Vec::new();
+    let records = Records::map(file, extent, 0..process.pages.end())?;
+    for &chunk in chunks {
+        for (class, pages) in kinds(&records, process, chunk, old_ns) {
+            let Some(&(first, own)) = pages.first() else { continue };
+            let region = process.regions.push(region_of(process, chunk, own, &pages));
+            let named = Records::map(file, extent, region..region + 1)?;
+            named.get(region).page.store(chunk * CHUNK, Relaxed);
+            named.get(region).class.store(class, Relaxed);
+            named.get(region).how.store(touch::REGION, Release);
+            for &(_, own) in &pages {
+                process.pages.known[own].region = Some((region, false));
+                process.regions.assign(own, region);
+                records.get(process.pages.number(own)).assign(region);
+            }
+            called.push(first);
+        }
+    }
+    process.header().regions.store(process.regions.count(), Release);
+    // An access to one of each region brings the agent to have all join.
+    process.doubt(&called);
+    Ok(!called.is_empty())
+}
+
+/// What is known of a region of a chunk that has these pages, one of which is `own`.
+fn region_of(process: &Process, chunk: u64, own: u32, pages: &Kind) -> KnownPage {
+    let (by, _) = process.pages.known[own].filled.get();
+    let filled = pages.iter().map(|&(_, own)| process.pages.known[own].filled.get()).filter(|(tid, _)| *tid == by);
+    let filled = filled.fold([0; 2], |all, (_, one)| [0, 1].map(|kind| all[kind] + one[kind]));
+    process.pages.known[own].as_region(Page(chunk * CHUNK), filled)
+}
+
+/// Pages that may share counters: which they are, and which of the process's own.
+type Kind = Vec<(Page, u32)>;
+
+/// The pages of a chunk that began before `old_ns`, are one object's and in one class, by these: with the class's
+/// number.
+fn kinds(records: &Records, process: &Process, chunk: u64, old_ns: u64) -> Vec<(u32, Kind)> {
+    let mut kinds: FxHashMap<(u32, ObjectId), Kind> = FxHashMap::default();
+    for (page, own) in process.pages.live_in(pages_of(chunk)) {
+        let (known, number) = (&process.pages.known[own], process.pages.number(own));
+        let Owner::One(object) = known.owner else { continue };
+        // What is still to be found out about it changes its class.
+        let record = records.get(number);
+        let is_known =
+            record.open.load(Acquire) == 0 && known.region.is_none() && !known.ended && known.begin_ns < old_ns;
+        if is_known && known.class.0.is_some() && !process.shared.knows(number) {
+            kinds.entry((record.class.load(Relaxed), object)).or_default().push((page, own));
+        }
+    }
+    let mut kinds: Vec<_> = kinds.into_iter().filter(|(_, pages)| pages.len() >= FEWEST).collect();
+    kinds.sort_unstable_by_key(|(kind, _)| *kind);
+    kinds.into_iter().map(|((class, _), pages)| (class, pages)).collect()
+}
+
+/// The records of some numbers.
+struct Records {
+    map: Shared,
+    /// Bytes of others before them.
+    skipped: usize,
+    numbers: Range<u32>,
+}
+
+impl Records {
+    fn map(file: &SessionFile, extent: Extent, numbers: Range<u32>) -> io::Result<Self> {
+        const SIZE: u64 = size_of::<PageRecord>() as u64;
+        let [start, end] = [numbers.start, numbers.end].map(|number| u64::from(number) * SIZE);
+        let map = file.extent(extent, exact::process::PAGES + (start & !4095), (end - (start & !4095)) as usize)?;
+        Ok(Records { map, skipped: (start & 4095) as usize, numbers })
+    }
+
+    /// One of them.
+    fn get(&self, number: u32) -> &PageRecord {
+        let at = self.skipped + (number - self.numbers.start) as usize * size_of::<PageRecord>();
+        &self.map.words(at, 1)[0]
+    }
+}
