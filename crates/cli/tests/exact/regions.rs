@@ -94,9 +94,12 @@ fn sums_are_the_same_within_any_budget() {
     // Rounds of all threads; the child's are reads.
     let [reads, writes] = [7 * THREADS * UPDATES, 6 * THREADS * UPDATES];
     assert_eq!(all(&fine.exact.sites)[0], reads);
-    assert_eq!(coarse.arrays, fine.arrays);
-    // What shares pages with their ends is told apart by samples.
+    // Whose the pages at their ends are depends on when the collector looks, with and without regions.
     let is_near = |one: u64, other: u64| one.abs_diff(other) <= other / 1000;
+    for (array, counts) in &fine.arrays {
+        let others = coarse.arrays[array];
+        assert!((0..2).all(|kind| is_near(others[kind], counts[kind])), "{array}: {counts:?}, by regions {others:?}");
+    }
     let of_arrays = all(&fine.arrays);
     assert!(is_near(of_arrays[0], reads) && of_arrays[1] > writes, "{of_arrays:?}");
 }
