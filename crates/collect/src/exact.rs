@@ -53,6 +53,7 @@ mod new_pages;
 mod pace;
 mod page_class;
 mod page_owners;
+mod page_records;
 mod pending_homes;
 mod poll;
 mod process;

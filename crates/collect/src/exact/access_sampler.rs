@@ -20,8 +20,9 @@ use super::clock;
 use super::direct::Place;
 use super::directory::Directory;
 use super::file::SessionFile;
+use super::page_records::PageRecords;
 use super::process::{Process, is_region};
-use numalens_event::exact::{self, Extent, LastPageRecord, PageRecord};
+use numalens_event::exact::{self, Extent, LastPageRecord};
 use numalens_event::page::{self, PAGE};
 use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
@@ -192,9 +193,8 @@ impl AccessSampler {
         page: Page,
         last_pages: &[(Extent, u64)],
     ) -> io::Result<bool> {
-        let offset = exact::process::PAGES + u64::from(number) * size_of::<PageRecord>() as u64;
-        let map = file.extent(extent, page::begin(offset), PAGE as usize)?;
-        let record = &map.words::<PageRecord>((offset % PAGE) as usize, 1)[0];
+        let of_page = PageRecords::map(file, extent, number..number + 1)?;
+        let record = &of_page.all()[0];
         // One that is open is looked at anyway, for other reasons.
         if record.open.load(Relaxed) != 0 || record.end_ns.load(Relaxed) != 0 {
             return Ok(false);

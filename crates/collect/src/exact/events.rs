@@ -17,15 +17,13 @@ mod placed;
 
 use super::access_sampler::AccessSampler;
 use super::directory::Directory;
-use super::file::{SessionFile, Shared};
+use super::file::SessionFile;
 use super::heap::HeapEventQueue;
-use super::process::{LoggedEvents, PageLedger, Process};
+use super::process::{LoggedEvents, Process};
 use crate::session::Session;
-use numalens_event::exact::{self, Extent, PageRecord};
-use numalens_event::page;
+use numalens_event::exact::Extent;
 use numalens_profile::ids::Page;
 use rustc_hash::FxHashMap;
-use std::io;
 
 /// Takes in what happened to the memory of a process.
 pub struct Reader<'a> {
@@ -72,42 +70,4 @@ struct Collected {
     ended: Vec<(u64, Extent)>,
     /// Where new pages are, by the kernel's word: indices of nodes.
     homes: FxHashMap<Page, u16>,
-}
-
-/// The page records of a process, from the first of its own.
-struct Records {
-    map: Shared,
-    /// Bytes of others before them.
-    skipped: usize,
-    first: u32,
-    given: u32,
-}
-
-impl Records {
-    fn map(file: &SessionFile, extent: Extent, pages: &PageLedger, given: u32) -> io::Result<Self> {
-        const SIZE: usize = size_of::<PageRecord>();
-        let first = pages.first();
-        let given = given.min(exact::MOST_PAGES).saturating_sub(first);
-        let offset = page::begin(u64::from(first) * SIZE as u64);
-        let skipped = (u64::from(first) * SIZE as u64 - offset) as usize;
-        // One at least is mapped, though there may be none yet.
-        let bytes = skipped + given.max(1) as usize * SIZE;
-        let map = file.extent(extent, exact::process::PAGES + offset, bytes)?;
-        Ok(Records { map, skipped, first, given })
-    }
-
-    /// All, by which of its own they are.
-    fn all(&self) -> &[PageRecord] {
-        self.map.words::<PageRecord>(self.skipped, self.given as usize)
-    }
-
-    /// The record of one of its own.
-    fn own(&self, own: u32) -> &PageRecord {
-        &self.all()[own as usize]
-    }
-
-    /// The record of a number; none: it is its parent's, or has not been given.
-    fn get(&self, number: u32) -> Option<&PageRecord> {
-        self.all().get(number.checked_sub(self.first)? as usize)
-    }
 }

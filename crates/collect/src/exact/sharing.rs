@@ -13,11 +13,13 @@
 //! ```
 
 use super::directory::Directory;
-use super::file::{SessionFile, Shared};
+use super::file::SessionFile;
 use super::known_pages::KnownPage;
+use super::page_records::PageRecords;
 use super::process::Process;
 use crate::session::{Owner, Session};
 use numalens_event::exact::{self, Extent, PageCounts, PageRecord, touch};
+use numalens_event::page::PAGE;
 use numalens_profile::ids::{ObjectId, Page};
 use rustc_hash::FxHashMap;
 use std::io;
@@ -62,7 +64,7 @@ impl Sharing {
         let pages: u64 = directory.live().map(|(_, process)| process.pages.living() as u64).sum();
         let threads = directory.threads.iter().filter(|(_, thread)| !thread.ended).count() as u64;
         // Half of what is free stays for what comes until it takes effect that pages are assigned.
-        let of_file = FREE_BYTES / 2 + pages * 4096 * PER_MILLE / 1000 + threads * OF_THREAD;
+        let of_file = FREE_BYTES / 2 + pages * PAGE * PER_MILLE / 1000 + threads * OF_THREAD;
         let counters = session.memory_budget().saturating_sub(pages * PAGE_COST) / COUNTER_COST;
         let of_collector = pages * size_of::<PageRecord>() as u64 + counters.max(pages) * COUNTER;
         self.limit = of_file.min(of_collector).max(self.assigned_at + self.assigned_at / 16);
@@ -102,7 +104,7 @@ impl Sharing {
 }
 
 /// Numbers whose counters share a page of memory.
-const TOGETHER: u32 = 4096 / size_of::<PageCounts>() as u32;
+const TOGETHER: u32 = (PAGE / COUNTER) as u32;
 
 /// The chunks of a process whose pages have counters of more threads than should keep them apart. Asks where threads
 /// have counters, not what these have: that takes the time of all that is counted.
@@ -111,7 +113,7 @@ fn crowded(file: &SessionFile, directory: &Directory, extent: Extent) -> Vec<u64
     let mut threads: Vec<u16> = Vec::new();
     for (thread, _) in directory.threads_of(extent).filter(|(_, thread)| !thread.ended) {
         let mut has = Vec::new();
-        for (table, bytes) in [(exact::thread::PAGES, size_of::<PageCounts>() as u64), (exact::thread::UPDATES, 8)] {
+        for (table, bytes) in [(exact::thread::PAGES, COUNTER), (exact::thread::UPDATES, 8)] {
             for part in file.written(thread, table, u64::from(process.pages.end()) * bytes) {
                 let together = |at: u64| (at - table) / bytes / u64::from(TOGETHER);
                 let (start, end) = (together(part.start) as usize, together(part.end) as usize);
@@ -140,19 +142,21 @@ fn pages_of(chunk: u64) -> Range<Page> {
 /// Whether there are any.
 fn assign(file: &SessionFile, extent: Extent, process: &mut Process, chunks: &[u64], old_ns: u64) -> io::Result<bool> {
     let mut called = Vec::new();
-    let records = Records::map(file, extent, 0..process.pages.end())?;
+    let records = PageRecords::map(file, extent, 0..process.pages.end())?;
     for &chunk in chunks {
         for (class, pages) in kinds(&records, process, chunk, old_ns) {
             let Some(&(first, own)) = pages.first() else { continue };
             let region = process.regions.push(region_of(process, chunk, own, &pages));
-            let named = Records::map(file, extent, region..region + 1)?;
-            named.get(region).page.store(chunk * CHUNK, Relaxed);
-            named.get(region).class.store(class, Relaxed);
-            named.get(region).how.store(touch::REGION, Release);
+            for record in PageRecords::map(file, extent, region..region + 1)?.all() {
+                record.page.store(chunk * CHUNK, Relaxed);
+                record.class.store(class, Relaxed);
+                record.how.store(touch::REGION, Release);
+            }
             for &(_, own) in &pages {
+                let Some(record) = records.get(process.pages.number(own)) else { continue };
+                record.assign(region);
                 process.pages.known[own].region = Some((region, false));
                 process.regions.assign(own, region);
-                records.get(process.pages.number(own)).assign(region);
             }
             called.push(first);
         }
@@ -176,13 +180,13 @@ type Kind = Vec<(Page, u32)>;
 
 /// The pages of a chunk that began before `old_ns`, are one object's and in one class, by these: with the class's
 /// number.
-fn kinds(records: &Records, process: &Process, chunk: u64, old_ns: u64) -> Vec<(u32, Kind)> {
+fn kinds(records: &PageRecords, process: &Process, chunk: u64, old_ns: u64) -> Vec<(u32, Kind)> {
     let mut kinds: FxHashMap<(u32, ObjectId), Kind> = FxHashMap::default();
     for (page, own) in process.pages.live_in(pages_of(chunk)) {
         let (known, number) = (&process.pages.known[own], process.pages.number(own));
         let Owner::One(object) = known.owner else { continue };
         // What is still to be found out about it changes its class.
-        let record = records.get(number);
+        let Some(record) = records.get(number) else { continue };
         let is_known =
             record.open.load(Acquire) == 0 && known.region.is_none() && !known.ended && known.begin_ns < old_ns;
         if is_known && known.class.0.is_some() && !process.shared.knows(number) {
@@ -192,27 +196,4 @@ fn kinds(records: &Records, process: &Process, chunk: u64, old_ns: u64) -> Vec<(
     let mut kinds: Vec<_> = kinds.into_iter().filter(|(_, pages)| pages.len() >= FEWEST).collect();
     kinds.sort_unstable_by_key(|(kind, _)| *kind);
     kinds.into_iter().map(|((class, _), pages)| (class, pages)).collect()
-}
-
-/// The records of some numbers.
-struct Records {
-    map: Shared,
-    /// Bytes of others before them.
-    skipped: usize,
-    numbers: Range<u32>,
-}
-
-impl Records {
-    fn map(file: &SessionFile, extent: Extent, numbers: Range<u32>) -> io::Result<Self> {
-        const SIZE: u64 = size_of::<PageRecord>() as u64;
-        let [start, end] = [numbers.start, numbers.end].map(|number| u64::from(number) * SIZE);
-        let map = file.extent(extent, exact::process::PAGES + (start & !4095), (end - (start & !4095)) as usize)?;
-        Ok(Records { map, skipped: (start & 4095) as usize, numbers })
-    }
-
-    /// One of them.
-    fn get(&self, number: u32) -> &PageRecord {
-        let at = self.skipped + (number - self.numbers.start) as usize * size_of::<PageRecord>();
-        &self.map.words(at, 1)[0]
-    }
 }

@@ -41,7 +41,8 @@ impl RecordPlan {
         let every_object = args.objects == Objects::Exact;
         let frequency = args.frequency.unwrap_or(FREQUENCY);
         check(&args, engine, &target)?;
-        let machine = machine(&args)?;
+        let host = Machine::host().map_err(|error| error.to_string())?;
+        let machine = machine(&args, &host)?;
         if let Some(output) = &args.output {
             refuse_folder(output)?;
         }
@@ -56,7 +57,7 @@ impl RecordPlan {
             lines: args.lines,
             cache: args.cache,
             every_object,
-            memory_budget: args.memory_budget.unwrap_or_else(memory_budget),
+            memory_budget: args.memory_budget.unwrap_or_else(|| memory_budget(&host)),
             period: 1,
             follow: !args.no_follow,
             counted: engine.counts(),
@@ -143,9 +144,8 @@ fn check(args: &Args, engine: &dyn Engine, target: &Target) -> Result<(), String
 }
 
 /// The machine that is meant, for which placement and policy go.
-fn machine(args: &Args) -> Result<Machine, String> {
-    let host = Machine::host().map_err(|error| error.to_string())?;
-    let machine = Machine::parse(&args.machine, &host).map_err(|error| error.to_string())?;
+fn machine(args: &Args, host: &Machine) -> Result<Machine, String> {
+    let machine = Machine::parse(&args.machine, host).map_err(|error| error.to_string())?;
     if !machine.is_virtual && (args.placement.is_some() || args.policy.is_some()) {
         return Err("--placement and --policy say where a virtual machine has threads and pages; on this host the system decides, and numactl tells it: give --machine one of `numalens machine list`".to_owned());
     }
@@ -183,13 +183,11 @@ fn matters_to_placement(name: &str) -> bool {
 }
 
 /// What a recording may take of this host's memory if nobody says.
-fn memory_budget() -> u64 {
+fn memory_budget(host: &Machine) -> u64 {
     const MOST: u64 = 512 << 20;
     const PART: u64 = 20;
-    let info = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total =
-        info.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok());
-    total.map_or(MOST, |kibibytes: u64| (kibibytes << 10) / PART).min(MOST)
+    let total: u64 = host.nodes.iter().map(|node| node.memory_bytes).sum();
+    (total / PART).min(MOST)
 }
 
 /// What this host calls itself.

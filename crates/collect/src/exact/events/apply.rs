@@ -2,14 +2,15 @@
 
 use super::blocks::take_in_blocks;
 use super::owners::{begins, ends, owners_change};
-use super::{Collected, Event, Reader, Records};
+use super::{Collected, Event, Reader};
 use crate::exact::attribution::SampledAccess;
 use crate::exact::known_pages::KnownPage;
 use crate::exact::map_changes::MapChange;
+use crate::exact::page_records::PageRecords;
 use crate::exact::process::LoggedAccess;
 use crate::exact::word_tables::WordReader;
 use crate::session::SeenAccess;
-use numalens_event::exact::{PageRecord, site, touch};
+use numalens_event::exact::{self, PageRecord, site, touch};
 use numalens_profile::ids::Page;
 use numalens_profile::words::Access;
 use rustc_hash::FxHashMap;
@@ -24,18 +25,20 @@ impl Reader<'_> {
     /// # Errors
     /// The session file cannot be mapped.
     pub fn read(mut self, given: u32) -> io::Result<()> {
-        let records = Records::map(self.file, self.extent, &self.process.pages, given)?;
+        let first = self.process.pages.first();
+        let given = given.min(exact::FIRST_REGION).max(first);
+        let records = PageRecords::map(self.file, self.extent, first..given)?;
         let collected = self.collect(&records)?;
         self.apply(&records, collected)
     }
 
     /// Takes in what was collected, each among what the library reports of blocks.
-    pub(super) fn apply(&mut self, records: &Records, collected: Collected) -> io::Result<()> {
+    pub(super) fn apply(&mut self, records: &PageRecords, collected: Collected) -> io::Result<()> {
         let Collected { until, events, logged, ended, homes } = collected;
         for (time, event) in events {
             self.blocks_until(time);
             match event {
-                Event::Begin(own) => self.page_begins(own, records.own(own), &homes, time)?,
+                Event::Begin(own) => self.page_begins(own, &records.all()[own as usize], &homes, time)?,
                 Event::End(own) => self.page_ends(own, time)?,
                 Event::Huge(own) => self.page_is_huge(own),
                 Event::Gone(index) => {
@@ -173,12 +176,12 @@ impl Reader<'_> {
 
     /// Has pages counted for themselves that may be another object's than their region is: under another number, as
     /// when a block begins there.
-    fn leave_regions(&mut self, records: &Records) {
+    fn leave_regions(&mut self, records: &PageRecords) {
         let mut pages = Vec::new();
         for own in self.process.regions.take_leaving() {
             let known = &self.process.pages.known[own];
             if !known.ended {
-                records.own(own).begin_generation();
+                records.all()[own as usize].begin_generation();
                 pages.push(known.page);
             }
         }
@@ -187,7 +190,7 @@ impl Reader<'_> {
     }
 
     /// Takes in where pages are by now that accesses have placed.
-    fn resolve_homes(&mut self, records: &Records, homes: &FxHashMap<Page, u16>) {
+    fn resolve_homes(&mut self, records: &PageRecords, homes: &FxHashMap<Page, u16>) {
         let header = self.process.header.clone();
         let (pid, last) = (self.process.identity.pid, self.process.life.last);
         self.process.pending_homes.resolve(

@@ -1,10 +1,11 @@
 //! What is known to have happened, gathered and sorted.
 
 use super::blocks::is_ready;
-use super::{Collected, Event, Reader, Records};
+use super::{Collected, Event, Reader};
 use crate::exact::known_pages::KnownPage;
 use crate::exact::new_pages;
 use crate::exact::page_class::class_in;
+use crate::exact::page_records::PageRecords;
 use crate::homes::{PageHome, query_homes};
 use numalens_event::exact::{self, PageRecord, fault, touch};
 use numalens_profile::ids::Page;
@@ -14,7 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl Reader<'_> {
     /// Gathers what happened until all is known, and enters new pages.
-    pub(super) fn collect(&mut self, records: &Records) -> io::Result<Collected> {
+    pub(super) fn collect(&mut self, records: &PageRecords) -> io::Result<Collected> {
         let pid = self.process.identity.pid;
         self.session.ask_sizes(pid);
         // Whose pages and words are depends on each event before.
@@ -65,14 +66,14 @@ impl Reader<'_> {
     }
 
     /// What happened to pages that are known: ends, and that they are huge. Takes in their classes.
-    fn collect_known(&mut self, records: &Records, until: u64, events: &mut Vec<(u64, Event)>) {
+    fn collect_known(&mut self, records: &PageRecords, until: u64, events: &mut Vec<(u64, Event)>) {
         let header = self.process.header.clone();
         let header = header.process();
         // The kernel may have placed pages where there were none.
         let in_doubt = self.process.pages.polled() && !self.process.life.last;
         let mut unwritten = Vec::new();
         for own in self.process.pages.present() {
-            let record = records.own(own);
+            let record = &records.all()[own as usize];
             let word = || header.classes.get(record.class.load(Relaxed) as usize).map(|word| word.load(Relaxed));
             if in_doubt && word() == Some(exact::READ_ONLY) {
                 unwritten.push(Page(record.page.load(Relaxed)));
@@ -117,7 +118,7 @@ impl Reader<'_> {
     }
 
     /// Where new pages are, by the kernel's word: indices of nodes.
-    fn ask_homes(&self, records: &Records) -> FxHashMap<Page, u16> {
+    fn ask_homes(&self, records: &PageRecords) -> FxHashMap<Page, u16> {
         let pages = self.process.pending_homes.unresolved(self.process.header(), |number| records.get(number));
         let mut homes = Vec::new();
         if pages.is_empty() || query_homes(self.process.identity.pid, &pages, &mut homes).is_err() {
