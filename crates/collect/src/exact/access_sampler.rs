@@ -230,7 +230,7 @@ impl AccessSampler {
 /// The page of a number, or one of its region at random, with its own number; if it is one of the process's own.
 fn page_of(process: &Process, number: u32, random: u64) -> Option<(u32, Page)> {
     match is_region(number) {
-        true => process.pages.any_of_region(number, process.regions.get(number)?.page, random >> 16),
+        true => process.any_of_region(number, random >> 16),
         false => Some((number, process.pages.own_page(number)?)),
     }
 }

@@ -39,6 +39,16 @@ impl<T: Copy + Default + PartialEq> ByNumber<T> {
         self.0.get_mut(&block).map(|block| std::mem::take(&mut block[at])).unwrap_or_default()
     }
 
+    /// Takes out what those numbers have, and keeps no room for blocks none of which has something.
+    pub fn take_where(&mut self, is_taken: impl Fn(u32) -> bool) -> Vec<(u32, T)> {
+        let taken: Vec<(u32, T)> = self.iter().filter(|&(number, _)| is_taken(number)).collect();
+        for &(number, _) in &taken {
+            self.take(number);
+        }
+        self.prune();
+        taken
+    }
+
     /// All that have something, in order.
     pub fn iter(&self) -> impl Iterator<Item = (u32, T)> {
         let blocks = self.0.iter().flat_map(|(&block, all)| (block * BLOCK..).zip(all.iter().copied()));
@@ -89,6 +99,9 @@ mod tests {
         assert_eq!(all.iter().collect::<Vec<_>>(), [3, 63, 64, 700, 1 << 27].map(|at| (at, u64::from(at) + 1)));
         assert_eq!((all.get(63), all.get(62), all.get(9999)), (64, 0, 0));
         assert_eq!((all.take(64), all.take(64)), (65, 0));
+        *all.at(90) = 1;
+        assert_eq!(all.take_where(|number| number % 10 == 0), [(90, 1), (700, 701)]);
+        *all.at(700) = 701;
         all.forget(&(0..512));
         all.prune();
         assert_eq!(all.iter().map(|(number, _)| number).collect::<Vec<_>>(), [700, 1 << 27]);

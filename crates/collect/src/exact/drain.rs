@@ -154,13 +154,12 @@ impl Drain {
             let new = process.header().pages.load(Acquire).saturating_sub(process.pages.end());
             new > MANY.max(process.pages.end() / PART)
         };
-        let is_due = self.sharing.is_due(file);
-        if is_due || self.directory.live().any(|(_, process)| is_behind(process)) {
+        if self.sharing.is_due(file) {
+            self.sharing.keep(file, session, &mut self.directory)?;
+        }
+        if self.directory.live().any(|(_, process)| is_behind(process)) {
             session.advance(monotonic_ns());
             self.read_programs(file, session, Poll::Running)?;
-        }
-        if is_due {
-            self.sharing.keep(file, session, &mut self.directory)?;
         }
         Ok(())
     }
@@ -171,12 +170,15 @@ impl Drain {
             self.directory.processes.values_mut().for_each(|process| process.shared.poll_begins(undivided_ns));
         }
         let (ends, horizon) = self.read_programs(file, session, poll)?;
-        // Before counters are read, which takes the longer the more there are.
-        if !poll.is_last() {
-            self.sharing.keep(file, session, &mut self.directory)?;
-        }
+        // Before counters are read, which takes the longer the more there are: pages are counted as what they are
+        // assigned to, even if their program has ended.
+        self.sharing.keep(file, session, &mut self.directory)?;
         for (number, &end) in ends.iter().enumerate() {
             self.read_thread(file, session, number, now, end, poll)?;
+            // That takes its time, and longer still beside many threads: the file grows meanwhile.
+            if self.sharing.is_due(file) {
+                self.sharing.keep(file, session, &mut self.directory)?;
+            }
         }
         self.polls.see_what_waits(&self.directory.threads);
         for extent in self.directory.extents() {

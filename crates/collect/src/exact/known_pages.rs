@@ -26,8 +26,6 @@ pub struct KnownPage {
     /// Which thread's allocator may have cleared it or copied something there, and how many reads and writes of those
     /// that it counted first may be that.
     pub filled: Cell<(u32, [u32; 2])>,
-    /// The region that it is assigned to, by its number, and whether the agent has had it join.
-    pub region: Option<(u32, bool)>,
     /// What lay around its objects when it ended: its counts are attributed later, when something else may be mapped
     /// there.
     pub around: Option<Around>,
@@ -66,7 +64,6 @@ impl KnownPage {
             huge: false,
             moved: false,
             filled: Cell::default(),
-            region: None,
             around: None,
         }
     }

@@ -24,6 +24,7 @@ use super::fetches::Fetches;
 use super::file::Shared;
 use super::namespaces::Identity;
 use super::pending_homes::PendingHomes;
+use super::release_memory::GROUP;
 use super::word_counts::WordCounts;
 pub use life::{Life, is_running};
 pub use log_cursor::LogCursor;
@@ -94,10 +95,16 @@ impl Process {
 
     /// Under which number a page of its own is counted.
     pub fn counted_in(&self, number: u32) -> u32 {
-        match self.pages.get(number).and_then(|known| known.region) {
-            Some((region, _)) => region,
-            None => number,
-        }
+        self.pages.own(number).and_then(|own| self.regions.of(own)).unwrap_or(number)
+    }
+
+    /// A page of a region, by its number, at random; none: it has no pages that are there.
+    pub fn any_of_region(&self, region: u32, random: u64) -> Option<(u32, Page)> {
+        let first = self.regions.get(region)?.page;
+        let here = self.pages.live_in(first..Page(first.0 + u64::from(GROUP)));
+        let pages: Vec<_> = here.into_iter().filter(|&(_, own)| self.regions.of(own) == Some(region)).collect();
+        let (page, own) = *pages.get((random % pages.len().max(1) as u64) as usize)?;
+        Some((self.pages.number(own), page))
     }
 
     /// Bytes that it has logged, or would have with more room.

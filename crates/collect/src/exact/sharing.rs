@@ -47,10 +47,38 @@ const FRESH_NS: u64 = 20_000_000;
 /// Keeps the session file within its budget, and the collector with it.
 #[derive(Default)]
 pub struct Sharing {
-    /// What the file took when pages were last assigned.
-    assigned_at: u64,
-    /// What it may take before they are again, as of the latest poll.
+    /// What there was when pages were last to be assigned.
+    latest: Extents,
+    /// What the file may take before they are again, as of the latest poll.
     limit: u64,
+}
+
+/// How much there is of what pages are assigned by.
+#[derive(Clone, Copy, Default)]
+struct Extents {
+    file_bytes: u64,
+    pages: u64,
+    threads: u64,
+}
+
+impl Extents {
+    fn of(file: &SessionFile, directory: &Directory) -> Self {
+        Extents {
+            file_bytes: file.bytes(),
+            pages: directory.live().map(|(_, process)| process.pages.living() as u64).sum(),
+            threads: directory.threads.iter().filter(|(_, thread)| !thread.ended).count() as u64,
+        }
+    }
+
+    /// Whether the programs have grown by so much since that more may be crowded.
+    fn are_known_better(&self, before: &Extents) -> bool {
+        grown(before.pages) < self.pages || grown(before.threads) < self.threads
+    }
+}
+
+/// What is worth a look at all after one at so much.
+fn grown(before: u64) -> u64 {
+    before + before / 16
 }
 
 impl Sharing {
@@ -59,15 +87,14 @@ impl Sharing {
         self.limit != 0 && file.bytes() > self.limit
     }
 
-    /// Notes what the file may take.
-    fn set_limit(&mut self, session: &Session, directory: &Directory) {
-        let pages: u64 = directory.live().map(|(_, process)| process.pages.living() as u64).sum();
-        let threads = directory.threads.iter().filter(|(_, thread)| !thread.ended).count() as u64;
+    /// What the file may take.
+    fn budget(session: &Session, now: &Extents) -> u64 {
+        let Extents { pages, threads, .. } = *now;
         // Half of what is free stays for what comes until it takes effect that pages are assigned.
         let of_file = FREE_BYTES / 2 + pages * PAGE * PER_MILLE / 1000 + threads * OF_THREAD;
         let counters = session.memory_budget().saturating_sub(pages * PAGE_COST) / COUNTER_COST;
         let of_collector = pages * size_of::<PageRecord>() as u64 + counters.max(pages) * COUNTER;
-        self.limit = of_file.min(of_collector).max(self.assigned_at + self.assigned_at / 16);
+        of_file.min(of_collector)
     }
 
     /// Assigns pages to regions if the file grows beyond its budget.
@@ -82,17 +109,19 @@ impl Sharing {
             self.limit = u64::MAX;
             return Ok(());
         }
-        self.set_limit(session, directory);
-        if !self.is_due(file) {
+        let now = Extents::of(file, directory);
+        let budget = Self::budget(session, &now);
+        self.limit = budget.max(grown(self.latest.file_bytes));
+        if now.file_bytes <= budget || !(self.is_due(file) || now.are_known_better(&self.latest)) {
             return Ok(());
         }
-        self.assigned_at = file.bytes();
-        self.set_limit(session, directory);
+        self.latest = now;
+        self.limit = budget.max(grown(now.file_bytes));
         for extent in directory.extents() {
             let crowded = crowded(file, directory, extent);
             let Some(process) = directory.processes.get_mut(&extent) else { continue };
             let old_ns = process.life.attributable_until(session).saturating_sub(FRESH_NS);
-            if !process.life.is_over && assign(file, extent, process, &crowded, old_ns)? {
+            if !process.life.ended && assign(file, extent, process, &crowded, old_ns)? {
                 session.coarsened(
                     "page_accesses: accesses to memory that more than two threads use are known by regions of 2 MiB, \
                      to record within the budget of memory",
@@ -126,9 +155,9 @@ fn crowded(file: &SessionFile, directory: &Directory, extent: Extent) -> Vec<u64
     }
     let numbers = (0..).step_by(TOGETHER as usize).zip(threads).filter(|&(_, threads)| threads > APART);
     let numbers = numbers.flat_map(|(first, _)| first..first + TOGETHER);
-    let known = numbers.filter_map(|number| process.pages.get(number)).filter(|known| !known.ended);
-    let mut crowded: Vec<u64> =
-        known.filter(|known| known.region.is_none()).map(|known| known.page.0 / CHUNK).collect();
+    let own = numbers.filter_map(|number| process.pages.own(number)).filter(|&own| process.regions.of(own).is_none());
+    let known = own.filter_map(|own| process.pages.known.get(own)).filter(|known| !known.ended);
+    let mut crowded: Vec<u64> = known.map(|known| known.page.0 / CHUNK).collect();
     crowded.sort_unstable();
     crowded.dedup();
     crowded
@@ -155,7 +184,6 @@ fn assign(file: &SessionFile, extent: Extent, process: &mut Process, chunks: &[u
             for &(_, own) in &pages {
                 let Some(record) = records.get(process.pages.number(own)) else { continue };
                 record.assign(region);
-                process.pages.known[own].region = Some((region, false));
                 process.regions.assign(own, region);
             }
             called.push(first);
@@ -163,7 +191,9 @@ fn assign(file: &SessionFile, extent: Extent, process: &mut Process, chunks: &[u
     }
     process.header().regions.store(process.regions.count(), Release);
     // An access to one of each region brings the agent to have all join.
-    process.doubt(&called);
+    if !process.life.is_over {
+        process.doubt(&called);
+    }
     Ok(!called.is_empty())
 }
 
@@ -188,7 +218,7 @@ fn kinds(records: &PageRecords, process: &Process, chunk: u64, old_ns: u64) -> V
         // What is still to be found out about it changes its class.
         let Some(record) = records.get(number) else { continue };
         let is_known =
-            record.open.load(Acquire) == 0 && known.region.is_none() && !known.ended && known.begin_ns < old_ns;
+            record.open.load(Acquire) == 0 && process.regions.of(own).is_none() && !known.ended && known.begin_ns < old_ns;
         if is_known && known.class.0.is_some() && !process.shared.knows(number) {
             kinds.entry((record.class.load(Relaxed), object)).or_default().push((page, own));
         }

@@ -81,17 +81,18 @@ impl Thread {
 
     /// Takes notice of pages of its process that are counted in regions by now.
     pub fn follow_assignments(&mut self, process: &Process) {
-        let mut any = false;
-        for (page, region) in self.vacated.assigned(process) {
-            self.accesses.move_to_region(page, region);
-            // What is held of them is found anew, by the next poll.
-            self.held.forget(page);
+        if !self.vacated.are_behind(process) {
+            return;
+        }
+        let is_assigned = |number| process.counted_in(number) != number;
+        for (page, counts) in self.accesses.pages.take_where(is_assigned) {
+            let region = process.counted_in(page);
+            let all = self.accesses.pages.at(region);
+            *all = [0, 1].map(|kind| all[kind] + counts[kind]);
             self.held.forget(region);
-            any = true;
         }
-        if any {
-            self.accesses.pages.prune();
-        }
+        // What is held of them is found anew, by the next poll.
+        self.held.forget_where(is_assigned);
     }
 
     /// Of pages that have gone nothing more will be counted.

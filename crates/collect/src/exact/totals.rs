@@ -155,12 +155,21 @@ impl<L: Lookup> Reader<'_, L> {
             let map = file.extent(extent, range.start, (range.end - range.start) as usize)?;
             let size = size_of::<PageCounts>() as u64;
             let first = (range.start - exact::thread::PAGES) / size;
+            // Those of a region mostly stand side by side.
+            let (mut counted_in, mut sum) = (0, [0; 2]);
             for (at, counts) in (first..).zip(map.words::<PageCounts>(0, map.len() / size as usize)) {
                 let now = [counts.reads.load(Acquire), counts.writes.load(Acquire)];
-                if now != [0, 0] {
-                    self.add_page(at, now);
+                if now == [0, 0] {
+                    continue;
                 }
+                let number = self.known.counted_in(at as u32);
+                if number != counted_in {
+                    self.add(counted_in, std::mem::take(&mut sum));
+                    counted_in = number;
+                }
+                sum = [0, 1].map(|kind| sum[kind].wrapping_add(now[kind]));
             }
+            self.add(counted_in, sum);
         }
         each_counter(file, extent, exact::thread::UPDATES, exact::thread::UPDATES_BYTES, |at, count| {
             self.add_page(at, [count; 2]);
@@ -225,8 +234,15 @@ impl<L: Lookup> Reader<'_, L> {
     }
 
     fn add_page(&mut self, page: u64, counts: [u64; 2]) {
-        let total = self.totals.pages.at(self.known.counted_in(page as u32));
-        *total = [total[0].wrapping_add(counts[0]), total[1].wrapping_add(counts[1])];
+        self.add(self.known.counted_in(page as u32), counts);
+    }
+
+    /// Adds to a number that is counted as itself.
+    fn add(&mut self, number: u32, counts: [u64; 2]) {
+        if counts != [0, 0] {
+            let total = self.totals.pages.at(number);
+            *total = [0, 1].map(|kind| total[kind].wrapping_add(counts[kind]));
+        }
     }
 }
 

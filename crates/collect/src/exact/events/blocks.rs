@@ -57,7 +57,7 @@ impl BlockChange<'_> {
                 known.filled.set((claimed.tid, [reads, FILLED]));
             }
             known.owner = if fresh { owner } else { known.owner.and(owner) };
-            if known.region.is_some() && known.owner != before {
+            if self.process.regions.of(own).is_some() && known.owner != before {
                 self.process.regions.leave(own);
             }
             if fresh && known.owner == owner && owner != Owner::Several {
@@ -85,7 +85,7 @@ impl BlockChange<'_> {
     /// The blocks on a page are others now. `before`: whose it was until then, as far as it was one's; `now`: by its
     /// blocks.
     fn owners_change(&mut self, own: u32, before: Owner, now: Owner) {
-        if self.process.pages.known[own].region.is_some() {
+        if self.process.regions.of(own).is_some() {
             self.process.regions.leave(own);
         }
         let (pid, page) = (self.process.identity.pid, self.process.pages.known[own].page);

@@ -87,8 +87,9 @@ impl Reader<'_> {
             if is_huge(record) && !known.huge {
                 events.push((record.begin_ns.load(Relaxed), Event::Huge(own)));
             }
-            if let (Some((region, false)), Some(_)) = (known.region, record.joined()) {
-                known.region = Some((region, true));
+            let regions = &mut self.process.regions;
+            if regions.of(own).is_some() && !regions.has_joined(own) && record.joined().is_some() {
+                regions.join(own);
                 self.process.pages.counted_in_region(own);
             }
         }

@@ -14,7 +14,7 @@ pub fn begins(session: &mut Session, process: &mut Process, own: u32, time_ns: u
     let known = &mut process.pages.known[own];
     let (page, before) = (known.page, known.owner);
     known.owner = session.owner_of(pid, page, time_ns);
-    if known.region.is_some() && known.owner != before {
+    if process.regions.of(own).is_some() && known.owner != before {
         process.regions.leave(own);
     }
     let is_shared = known.owner == Owner::Several && !session.records_every_object();
@@ -38,7 +38,7 @@ pub fn owners_change(session: &mut Session, process: &mut Process, pages: Range<
 /// Nothing more is counted of one of the process's own pages. Returns which page it is.
 pub fn ends(session: &mut Session, process: &mut Process, own: u32, time_ns: u64) -> Page {
     let is_shared = process.shared.ends(process.pages.number(own));
-    process.pages.counted_last(own);
+    process.pages.counted_last(own, process.regions.has_joined(own));
     let (id, pid) = (process.id, process.identity.pid);
     let known = &mut process.pages.known[own];
     known.ended = true;

@@ -65,7 +65,6 @@ impl Reader<'_> {
             huge,
             moved,
             filled,
-            region: None,
             around: None,
         };
         self.process.pages.lives(page, own);

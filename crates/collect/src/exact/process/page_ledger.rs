@@ -108,11 +108,11 @@ impl PageLedger {
         }
     }
 
-    /// Nothing more is counted of one of its own.
-    pub fn counted_last(&mut self, own: u32) {
+    /// Nothing more is counted of one of its own; of one that has joined a region nothing was.
+    pub fn counted_last(&mut self, own: u32, has_joined: bool) {
         let number = self.number(own);
         self.releasable.page(number);
-        if !self.known.get(own).and_then(|known| known.region).is_some_and(|(_, joined)| joined) {
+        if !has_joined {
             self.vacated.page(number);
         }
     }
@@ -120,17 +120,6 @@ impl PageLedger {
     /// One of its own, which goes on, is counted in a region from now on.
     pub fn counted_in_region(&mut self, own: u32) {
         self.vacated.page(self.number(own));
-    }
-
-    /// A page of a region, by its number, at random; none: it has no pages that are there.
-    pub fn any_of_region(&self, region: u32, first: Page, random: u64) -> Option<(u32, Page)> {
-        let here = self.live_in(first..Page(first.0 + u64::from(GROUP)));
-        let is_in = |own: u32| {
-            self.known.get(own).and_then(|known| known.region).is_some_and(|(assigned, _)| assigned == region)
-        };
-        let pages: Vec<(Page, u32)> = here.into_iter().filter(|&(_, own)| is_in(own)).collect();
-        let (page, own) = *pages.get((random % pages.len().max(1) as u64) as usize)?;
-        Some((self.number(own), page))
     }
 
     /// Those whose counters can be given back while their records are needed, by their numbers.

@@ -12,13 +12,30 @@
 use crate::exact::known_pages::KnownPage;
 use numalens_event::exact::FIRST_REGION;
 
+/// What a page is assigned to, in 4 bytes, as whoever reads all counters asks it of each: twice the region's place from
+/// 1 on, and whether the agent has had the page join; 0: nothing.
+#[derive(Clone, Copy, Default)]
+struct Assignment(u32);
+
+impl Assignment {
+    fn to(region: u32) -> Self {
+        Assignment((region - FIRST_REGION + 1) << 1)
+    }
+
+    fn region(self) -> Option<u32> {
+        Some(FIRST_REGION + (self.0 >> 1).checked_sub(1)?)
+    }
+}
+
 /// Regions of a process. Those below its own are its parent's.
 #[derive(Default)]
 pub struct Regions {
     inherited: u32,
     own: Vec<KnownPage>,
-    /// Pages that were assigned, by which of the process's own they are, and their regions' numbers, in this order.
-    assigned: Vec<(u32, u32)>,
+    /// What the process's own pages are assigned to.
+    of: Vec<Assignment>,
+    /// How many were assigned.
+    assignments: usize,
     /// Pages that are to be counted for themselves again.
     leaving: Vec<u32>,
 }
@@ -52,17 +69,30 @@ impl Regions {
 
     /// A page of the process's own is assigned to a region.
     pub fn assign(&mut self, own: u32, region: u32) {
-        self.assigned.push((own, region));
+        let own = own as usize;
+        self.of.resize(self.of.len().max(own + 1), Assignment::default());
+        self.of[own] = Assignment::to(region);
+        self.assignments += 1;
     }
 
-    /// How many pages were.
+    /// The number of the region that a page of the process's own is assigned to.
+    pub fn of(&self, own: u32) -> Option<u32> {
+        self.of.get(own as usize)?.region()
+    }
+
+    /// The agent has had a page join its region.
+    pub fn join(&mut self, own: u32) {
+        self.of[own as usize].0 |= 1;
+    }
+
+    /// Whether it has.
+    pub fn has_joined(&self, own: u32) -> bool {
+        self.of.get(own as usize).is_some_and(|assignment| assignment.0 & 1 != 0)
+    }
+
+    /// How many pages were assigned.
     pub fn assignments(&self) -> usize {
-        self.assigned.len()
-    }
-
-    /// Those that were after so many.
-    pub fn assigned_since(&self, assignments: usize) -> &[(u32, u32)] {
-        &self.assigned[assignments..]
+        self.assignments
     }
 
     /// A page of the process's own is to be counted for itself, as it may become another object's.

@@ -16,14 +16,3 @@ pub struct Counters {
     /// What pages have still to follow of what sites have reported.
     pub balance: Balance,
 }
-
-impl Counters {
-    /// What was counted of a page is its region's.
-    pub fn move_to_region(&mut self, page: u32, region: u32) {
-        let counts = self.pages.take(page);
-        if counts != [0, 0] {
-            let all = self.pages.at(region);
-            *all = [0, 1].map(|kind| all[kind] + counts[kind]);
-        }
-    }
-}

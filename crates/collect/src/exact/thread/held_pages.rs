@@ -94,6 +94,11 @@ impl HeldPages {
         self.held.take(number);
     }
 
+    /// The same of many.
+    pub fn forget_where(&mut self, is_gone: impl Fn(u32) -> bool) {
+        self.held.take_where(is_gone);
+    }
+
     /// The same of many, of whole groups.
     pub fn forget_all(&mut self, numbers: &Range<u32>) {
         self.held.forget(numbers);

@@ -18,11 +18,10 @@ pub struct Vacated {
 }
 
 impl Vacated {
-    /// Pages that were assigned since the last time, by their numbers, with their regions.
-    pub fn assigned<'a>(&mut self, process: &'a Process) -> impl Iterator<Item = (u32, u32)> + use<'a> {
-        let since = std::mem::replace(&mut self.assignments, process.regions.assignments());
-        let assigned = process.regions.assigned_since(since).iter();
-        assigned.map(|&(own, region)| (process.pages.number(own), region))
+    /// Whether pages were assigned since the last time.
+    pub fn are_behind(&mut self, process: &Process) -> bool {
+        let now = process.regions.assignments();
+        std::mem::replace(&mut self.assignments, now) != now
     }
 
     /// All, to be added to what stands in the file.
