@@ -121,6 +121,7 @@ struct Era {
     page_owners: Vec<ObjectId>,
     open: bool,
     until_ns: u64,
+    /// In the order of [`Kind::whose`]: a program may have made thousands of threads.
     counts: Vec<(Kind, [u64; 2])>,
 }
 
@@ -130,6 +131,12 @@ struct Kind {
     who: Who,
     time_ns: u64,
     drawable: bool,
+}
+
+impl Kind {
+    fn whose(&self) -> (Who, bool) {
+        (self.who, self.drawable)
+    }
 }
 
 /// Pages of the same objects: these; where they are not known, one page.
@@ -175,13 +182,13 @@ impl Window {
         {
             Some(era) => {
                 era.until_ns = era.until_ns.max(more.until_ns);
-                match era.counts.iter_mut().find(|(known, _)| known.who == kind.who && known.drawable == kind.drawable)
-                {
-                    Some((known, sum)) => {
+                match era.counts.binary_search_by_key(&kind.whose(), |(known, _)| known.whose()) {
+                    Ok(at) => {
+                        let (known, sum) = &mut era.counts[at];
                         known.time_ns = kind.time_ns;
                         *sum = [sum[0] + more.counts[0], sum[1] + more.counts[1]];
                     }
-                    None => era.counts.push((kind, more.counts)),
+                    Err(at) => era.counts.insert(at, (kind, more.counts)),
                 }
             }
             None => {

@@ -40,7 +40,7 @@ pub use findings::Findings;
 use heap_feed::{HeapFeed, RECORDS_FILLED};
 pub use notes::Notes;
 use numalens_event::exact::{DirectoryEntry, Extent};
-use polls::Polls;
+use polls::{Arrived, Polls};
 use rustc_hash::FxHashMap;
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -164,9 +164,27 @@ impl Drain {
         Ok(())
     }
 
+    /// Whether so many threads or pages have come since the latest poll that these are most of the next one. That is no
+    /// dearer sooner, and until then what has gone meanwhile keeps its place in the session file and in memory.
+    pub fn is_behind(&self, file: &SessionFile) -> bool {
+        const MANY_THREADS: u32 = 256;
+        const MANY_PAGES: u64 = 1 << 17;
+        let new = self.polls.since(self.arrived(file));
+        let threads = || self.directory.threads.iter().filter(|(_, thread)| !thread.ended).count();
+        let pages = || self.directory.live().map(|(_, process)| process.pages.living() as u64).sum();
+        new.extents >= MANY_THREADS && new.extents as usize >= threads()
+            || new.pages >= MANY_PAGES && new.pages >= pages()
+    }
+
+    /// What has ever come.
+    fn arrived(&self, file: &SessionFile) -> Arrived {
+        let pages = self.directory.live().map(|(_, process)| u64::from(process.header().pages.load(Acquire))).sum();
+        Arrived { extents: file.arrived(), pages }
+    }
+
     fn poll_until(&mut self, file: &SessionFile, session: &mut Session, poll: Poll) -> io::Result<()> {
         let now = session.advance(monotonic_ns());
-        if let Some(undivided_ns) = self.polls.begin(now) {
+        if let Some(undivided_ns) = self.polls.begin(now, self.arrived(file)) {
             self.directory.processes.values_mut().for_each(|process| process.shared.poll_begins(undivided_ns));
         }
         let (ends, horizon) = self.read_programs(file, session, poll)?;

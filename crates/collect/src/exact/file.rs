@@ -313,8 +313,13 @@ impl SessionFile {
 
     /// The entries of all extents that have been given.
     pub fn directory(&self) -> impl Iterator<Item = (Extent, &DirectoryEntry)> {
-        let given = self.header().extents.load(Acquire).min(exact::MOST_EXTENTS);
+        let given = self.arrived();
         (0..given).map(Extent).zip(self.directory.words(0, given as usize))
+    }
+
+    /// How many extents have been given: places of threads and processes.
+    pub fn arrived(&self) -> u32 {
+        self.header().extents.load(Acquire).min(exact::MOST_EXTENTS)
     }
 
     /// When a thread or process ended, on the clock of the records; none while it runs.

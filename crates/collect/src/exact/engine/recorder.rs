@@ -57,7 +57,7 @@ impl Recorder {
                 false if self.drain.sampler().is_much_shared() => Kind::Dividing,
                 false => Kind::Usual,
             };
-            pace.poll(kind, nobody_runs, || self.poll(progress));
+            pace.poll(kind, nobody_runs || self.drain.is_behind(&self.file), || self.poll(progress));
             pace.reread(|| self.drain.reread_homes(&self.file, &mut self.session));
             if checkpoints.are_due() {
                 let begun = Instant::now();
