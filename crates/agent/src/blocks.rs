@@ -87,7 +87,7 @@ fn range_of(key: u64, bytes: u64) -> Range<u64> {
 
 /// Whether the pages of a block of so many bytes begin a generation with it. Lines are told apart by page numbers.
 fn begins_generation(runtime: &Runtime, bytes: u64) -> bool {
-    bytes >= SMALLEST && !runtime.layout.lines && may_begin_generation()
+    bytes >= SMALLEST && !runtime.layout.lines && may_begin_generation(runtime.process())
 }
 
 /// A block begins.

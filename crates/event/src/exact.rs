@@ -20,7 +20,8 @@
 //! [`SessionHeader::extents`].
 //!
 //! **Pages** have dense numbers, given by the agent at first touch: number `p` is the `p`-th page incarnation of its
-//! process (a page that is unmapped and touched again gets a new number). [`PageRecord`] `p` says which page it was and
+//! process (a page that is unmapped and touched again gets a new number), until those run out ([`PageNumbers`]).
+//! [`PageRecord`] `p` says which page it was and
 //! in which class it is counted, and each thread counts reads and writes in its [`PageCounts`] `p`; those that come in
 //! pairs, one of each, it may count in one word, at [`thread::UPDATES`].
 //!
@@ -62,6 +63,7 @@ mod last_page;
 mod line;
 pub mod log;
 mod page;
+mod page_numbers;
 mod placement;
 pub mod process;
 mod session;
@@ -77,6 +79,7 @@ pub use last_page::{IS_PAGE_LIMIT, LastPageRecord, column_and_page};
 pub use line::*;
 pub use log::{LogHeader, MOST_MARKS};
 pub use page::*;
+pub use page_numbers::{GROUP, PageNumbers};
 pub use placement::*;
 pub use process::{ADDRESS_SPACE_NEEDED, ProcessHeader, TIER_UPS};
 pub use session::*;

@@ -42,21 +42,22 @@ impl Other {
         let header = map(size_of::<ProcessHeader>(), 0)?;
         let mut other =
             Other { process, header, records: (0, 0), given: 0, pages: HashMap::with_hasher(FxBuildHasher) };
-        let given = other.header().pages.load(Acquire).min(exact::MOST_PAGES) as usize;
+        let given = other.header().pages.in_use() as usize;
         other.records = map(given.max(1) * size_of::<PageRecord>(), exact::process::PAGES)?;
         other.given = given;
-        let mut pages = HashMap::with_hasher(FxBuildHasher);
+        // Which has each page: the latest, as numbers are given again.
+        let mut latest: HashMap<u64, (u64, u32, bool), FxBuildHasher> = HashMap::with_hasher(FxBuildHasher);
         let filled = |record: &PageRecord| record.how.load(Acquire) != touch::NONE && record.page.load(Relaxed) != 0;
         for (record, number) in other.records().iter().zip(0..).filter(|(record, _)| filled(record)) {
-            let page = record.page.load(Relaxed);
             // A page that goes on under another number has no end under the one of before.
-            if record.end_ns.load(Relaxed) == 0 {
-                pages.insert(page, number);
-            } else {
-                pages.remove(&page);
+            let (begin, is_there) = (record.begin_ns.load(Relaxed), record.end_ns.load(Relaxed) == 0);
+            let known = latest.entry(record.page.load(Relaxed)).or_default();
+            if begin >= known.0 {
+                *known = (begin, number, is_there);
             }
         }
-        other.pages = pages;
+        let there = latest.into_iter().filter(|(_, (.., is_there))| *is_there);
+        other.pages.extend(there.map(|(page, (_, number, _))| (page, number)));
         Some(other)
     }
 

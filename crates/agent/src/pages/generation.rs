@@ -27,34 +27,33 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicU64};
-use numalens_event::exact::{self, log, touch};
+use numalens_event::exact::{log, touch};
 use numalens_translator::PageEntry;
 
-/// Numbers that may be given so: pages that come need the rest.
-const MOST: u32 = exact::MOST_PAGES / 4;
-/// And in each span of time, as the collector takes a microsecond or two for each.
+/// Numbers that are left to pages that come.
+const LEFT: u32 = 1 << 20;
+/// Numbers that may be given so in each span of time, as the collector takes a microsecond or two for each.
 const MOST_IN_SPAN: u32 = 1 << 20;
 const SPAN_NS: u64 = 20_000_000_000;
 
 /// What has been given.
 struct Given {
-    total: AtomicU32,
     span_began_ns: AtomicU64,
     /// Since then.
     in_span: AtomicU32,
 }
 
-static GIVEN: Given = Given { total: AtomicU32::new(0), span_began_ns: AtomicU64::new(0), in_span: AtomicU32::new(0) };
+static GIVEN: Given = Given { span_began_ns: AtomicU64::new(0), in_span: AtomicU32::new(0) };
 
 /// Whether more pages may begin a generation. Blocks that begin when they may not have what their pages' numbers tell,
 /// as smaller ones.
-pub fn may_begin_generation() -> bool {
+pub fn may_begin_generation(memory: &ProcessMemory) -> bool {
     let now = sys::now_ns();
     if now.saturating_sub(GIVEN.span_began_ns.load(Relaxed)) > SPAN_NS {
         GIVEN.span_began_ns.store(now, Relaxed);
         GIVEN.in_span.store(0, Relaxed);
     }
-    GIVEN.total.load(Relaxed) < MOST && GIVEN.in_span.load(Relaxed) < MOST_IN_SPAN
+    memory.header().pages.left() >= LEFT && GIVEN.in_span.load(Relaxed) < MOST_IN_SPAN
 }
 
 /// The pages that a range has as a whole are another object's from now on. Those of which is still to be found out
@@ -115,7 +114,6 @@ pub(super) fn next_generation(
         _ => old.class.load(Relaxed),
     };
     let (new, record) = continuing(memory, number, page, class, sys::now_ns())?;
-    GIVEN.total.fetch_add(1, Relaxed);
     GIVEN.in_span.fetch_add(1, Relaxed);
     record.fault.store(old.fault.load(Relaxed), Relaxed);
     record.set_state(state);

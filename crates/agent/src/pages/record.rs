@@ -3,8 +3,10 @@
 use super::regions;
 use crate::state::page_id::PageId;
 use crate::state::session_file::ProcessMemory;
-use core::sync::atomic::Ordering::{AcqRel, Relaxed};
-use numalens_event::exact::{self, PageRecord, log};
+use crate::sys;
+use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::{AtomicBool, AtomicU64};
+use numalens_event::exact::{PageNumbers, PageRecord, log};
 use numalens_translator::PageEntry;
 
 /// What is still to be found out about a page ([`PageRecord::open`]).
@@ -47,12 +49,41 @@ pub(super) fn continuing(
 }
 
 pub(super) fn new_record(memory: &ProcessMemory) -> Option<(PageId, &'static PageRecord)> {
-    let number = memory.header().pages.fetch_add(1, AcqRel);
-    if number == exact::FIRST_REGION {
-        let text = b"a process has touched 496 GiB, page by page: its accesses to pages that it touched after that are not counted";
-        memory.log(log::NOTE, &[], text);
+    static HAVE_RUN_OUT: AtomicBool = AtomicBool::new(false);
+    let Some(number) = new_number(&memory.header().pages) else {
+        if !HAVE_RUN_OUT.swap(true, Relaxed) {
+            let text = b"a process has 496 GiB of pages that were touched one by one, or had and has forked: its \
+                accesses to pages that it touched after that are not counted";
+            memory.log(log::NOTE, &[], text);
+        }
+        return None;
+    };
+    let record = memory.page(PageId(number));
+    // What may have come late for the page that had the number before.
+    record.end_ns.store(0, Relaxed);
+    record.waited.store(0, Relaxed);
+    record.stack.store(0, Relaxed);
+    Some((PageId(number), record))
+}
+
+/// A number for a page. When there is none, the collector is about to name those of pages that have gone, if there are
+/// any: it is waited for, but only once for so long in vain.
+fn new_number(numbers: &PageNumbers) -> Option<u32> {
+    const PATIENCE_NS: u64 = 2_000_000_000;
+    static WAITED_NS: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let number = numbers.give();
+        let waited = WAITED_NS.load(Relaxed);
+        if number.is_some() && waited != 0 {
+            WAITED_NS.store(0, Relaxed);
+        }
+        if number.is_some() || waited >= PATIENCE_NS {
+            return number;
+        }
+        let began = sys::now_ns();
+        sys::nap();
+        WAITED_NS.fetch_add(sys::now_ns().saturating_sub(began), Relaxed);
     }
-    (number < exact::FIRST_REGION).then(|| (PageId(number), memory.page(PageId(number))))
 }
 
 /// What a page that is open is counted as.

@@ -264,7 +264,7 @@ impl ProcessMemory {
         let memory = ProcessMemory { extent, header, log, sites, segments, pages, lines };
         memory.header().rank.store(rank.map_or(0, |rank| rank.saturating_add(1)), Relaxed);
         // 0 is no page. The collector waits for it.
-        memory.header().pages.store(1, Release);
+        memory.header().pages.begin(session.header(), 1);
         Ok(memory)
     }
 
@@ -301,7 +301,8 @@ impl ProcessMemory {
         sites: u32,
         segments: u32,
     ) -> Result<(), Errno> {
-        let pages = self.header().pages.load(Relaxed);
+        // Numbers that are given again are among those below.
+        let pages = self.header().pages.in_use();
         let regions = self.header().regions.load(Relaxed);
         let classes = self.header().classes.each_ref().map(|class| class.load(Relaxed));
         let limit = self.header().address_space.each_ref().map(|word| word.load(Relaxed));
@@ -324,7 +325,7 @@ impl ProcessMemory {
         header.address_space.iter().zip(limit).for_each(|(to, word)| to.store(word, Relaxed));
         header.classes.iter().zip(classes).for_each(|(to, class)| to.store(class, Relaxed));
         // Last: the collector waits for it.
-        header.pages.store(pages, Release);
+        header.pages.begin(session.header(), pages);
         Ok(())
     }
 

@@ -11,6 +11,7 @@ mod layout;
 mod lines;
 mod moving;
 mod natives;
+mod page_numbers;
 mod places;
 mod refused;
 mod regions;

@@ -159,19 +159,25 @@ impl Directory {
         all
     }
 
+    /// Whether a process that goes on has been forked from one, or from one that was, and so on.
+    fn has_living_descendants(&self, extent: Extent) -> bool {
+        let parent = |of: Extent| self.process(of).and_then(|process| process.parent);
+        self.live().any(|(child, _)| std::iter::successors(parent(child), |&of| parent(of)).any(|of| of == extent))
+    }
+
     /// Forgets what is known of pages that have gone by a poll (who counts by word asks for these in the end), and what
     /// threads had counted of them.
     pub fn forget_pages(&mut self, extent: Extent, poll: u64) {
         if !self.process(extent).is_some_and(|process| process.pages.is_forgotten_by(poll)) {
             return;
         }
-        let has_children = self.processes.values().any(|process| process.parent == Some(extent));
+        let has_children = self.has_living_descendants(extent);
         let Some(process) = self.processes.get_mut(&extent) else { return };
         // Children ask for pages of their parents that have gone long ago, and what is uncertain is reported in the
         // end.
-        let uncertain = &process.shared.bounds.pages;
+        let (uncertain, regions) = (&process.shared.bounds.pages, &process.regions);
         let keeps = |mut group: Range<u32>| has_children || group.any(|number| uncertain.contains_key(&number));
-        for pages in process.pages.forget(poll, keeps) {
+        for pages in process.pages.forget(poll, keeps, regions) {
             for (_, thread) in self.threads.iter_mut().filter(|(_, thread)| thread.process == extent) {
                 thread.forget_pages(pages.clone());
             }

@@ -151,8 +151,8 @@ impl Drain {
         const MANY: u32 = 1 << 14;
         const PART: u32 = 8;
         let is_behind = |process: &Process| {
-            let new = process.header().pages.load(Acquire).saturating_sub(process.pages.end());
-            new > MANY.max(process.pages.end() / PART)
+            let new = process.header().pages.given().saturating_sub(process.pages.read());
+            new > MANY.max(process.pages.read() / PART)
         };
         if self.sharing.is_due(file) {
             self.sharing.keep(file, session, &mut self.directory)?;
@@ -165,20 +165,27 @@ impl Drain {
     }
 
     /// Whether so many threads or pages have come since the latest poll that these are most of the next one. That is no
-    /// dearer sooner, and until then what has gone meanwhile keeps its place in the session file and in memory.
+    /// dearer sooner, and until then what has gone meanwhile keeps its place in the session file and in memory, and its
+    /// numbers, of which a process may have few left.
     pub fn is_behind(&self, file: &SessionFile) -> bool {
         const MANY_THREADS: u32 = 256;
         const MANY_PAGES: u64 = 1 << 17;
         let new = self.polls.since(self.arrived(file));
         let threads = || self.directory.threads.iter().filter(|(_, thread)| !thread.ended).count();
         let pages = || self.directory.live().map(|(_, process)| process.pages.living() as u64).sum();
-        new.extents >= MANY_THREADS && new.extents as usize >= threads()
+        // As long as there is something to gain.
+        let has_few = |process: &Process| {
+            u64::from(process.header().pages.left()) < MANY_PAGES
+                && (new.pages != 0 || process.pages.waits_for_numbers())
+        };
+        self.directory.live().any(|(_, process)| has_few(process))
+            || new.extents >= MANY_THREADS && new.extents as usize >= threads()
             || new.pages >= MANY_PAGES && new.pages >= pages()
     }
 
     /// What has ever come.
     fn arrived(&self, file: &SessionFile) -> Arrived {
-        let pages = self.directory.live().map(|(_, process)| u64::from(process.header().pages.load(Acquire))).sum();
+        let pages = self.directory.live().map(|(_, process)| u64::from(process.header().pages.given())).sum();
         Arrived { extents: file.arrived(), pages }
     }
 
@@ -276,7 +283,7 @@ impl Drain {
             let shared = process.header.clone();
             let header = shared.process();
             // Before the log: what that says later to have gone has gone after these came.
-            let pages = header.pages.load(Acquire);
+            let pages = header.pages.given();
             // And that says where these lie.
             process.sites.give(header.sites.load(Acquire));
             LogReader { directory, file, session, findings, seen: arrivals.seen }.read(extent, process, until)?;
@@ -287,7 +294,7 @@ impl Drain {
                 let pid = process.identity.pid;
                 process.fetches.read(file, session, extent, header, pid, &process.pages.known)
             });
-            process.log.give_back(file, extent, header, process.pages.end());
+            process.log.give_back(file, extent, header, process.pages.read());
             read
         });
         read.unwrap_or(Ok(()))
@@ -377,6 +384,13 @@ impl Drain {
         }
         if !session.records_every_object() && !self.polls.has_older_counts() {
             self.directory.forget_pages(extent, self.polls.number());
+        }
+        // By line and word, numbers have room for more than is counted.
+        if file.header().lines.load(Relaxed) == 0
+            && let Some(process) = self.directory.processes.get_mut(&extent)
+        {
+            let header = process.header.clone();
+            process.pages.reuse(header.process(), self.polls.number());
         }
         Ok(())
     }

@@ -460,6 +460,7 @@ fn debug_bits() -> u32 {
         Ok("flat") => exact::debug::FLAT,
         Ok("stays") => exact::debug::LAST_PAGE,
         Ok("loops") => exact::debug::LOOPS,
+        Ok("few-pages") => exact::debug::FEW_PAGE_NUMBERS,
         Ok("uncounted") => exact::debug::NO_COUNTING,
         _ => 0,
     }

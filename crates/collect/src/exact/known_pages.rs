@@ -94,28 +94,29 @@ pub struct KnownPages {
     others: u32,
     /// By group; those that have gone are empty.
     groups: Vec<Vec<KnownPage>>,
-    given: u32,
+    end: u32,
 }
 
 impl KnownPages {
     /// Of a process whose first own page has the number `first`.
     pub fn from_number(first: u32) -> Self {
-        KnownPages { others: first % GROUP, groups: Vec::new(), given: 0 }
+        KnownPages { others: first % GROUP, groups: Vec::new(), end: 0 }
     }
 
-    /// How many there are, or have been.
-    pub fn given(&self) -> u32 {
-        self.given
+    /// Indices are below.
+    pub fn end(&self) -> u32 {
+        self.end
     }
 
-    /// The next one.
-    pub fn push(&mut self, page: KnownPage) {
-        let (group, _) = self.place(self.given);
+    /// The next one of its group, all before which are there.
+    pub fn enter(&mut self, index: u32, page: KnownPage) {
+        let (group, within) = self.place(index);
         if self.groups.len() == group {
             self.groups.push(Vec::new());
         }
+        debug_assert_eq!(self.groups[group].len(), within);
         self.groups[group].push(page);
-        self.given += 1;
+        self.end = self.end.max(index + 1);
     }
 
     /// The one of an index, if it is kept.
@@ -174,8 +175,8 @@ mod tests {
     fn pages_are_found_by_their_numbers_until_their_group_has_gone() {
         for first in [1, 511, 512, 700] {
             let mut pages = KnownPages::from_number(first);
-            (0..3000).for_each(|index| pages.push(KnownPage::unfilled(Page(index))));
-            assert_eq!(pages.given(), 3000);
+            (0..3000).for_each(|index| pages.enter(index, KnownPage::unfilled(Page(index.into()))));
+            assert_eq!(pages.end(), 3000);
             let group = first.next_multiple_of(GROUP) - first + GROUP;
             pages.forget(&(group..group + GROUP));
             for index in 0..3001 {
@@ -185,6 +186,8 @@ mod tests {
             let latest: Vec<Page> = pages.latest().map(|known| known.page).collect();
             assert_eq!((latest.len(), latest[0]), (3000 - GROUP as usize, Page(2999)));
             assert!(latest.is_sorted_by(|later, earlier| later > earlier));
+            (group..group + GROUP).for_each(|index| pages.enter(index, KnownPage::unfilled(Page(9))));
+            assert_eq!((pages.end(), pages.get(group).map(|known| known.page)), (3000, Some(Page(9))));
         }
     }
 

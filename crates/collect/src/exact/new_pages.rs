@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 /// How many of the new records can be read, all of pages that began until `until` at most, and until when all is known
 /// then. `knows`: whether a thread that
 /// placed a page, and its site, if it has one, have been read.
-pub fn readable(new: &[PageRecord], mut until: u64, knows: impl Fn(Option<u32>, Extent) -> bool) -> (usize, u64) {
+pub fn readable(new: &[&PageRecord], mut until: u64, knows: impl Fn(Option<u32>, Extent) -> bool) -> (usize, u64) {
     let begin = |record: &PageRecord| record.begin_ns.load(Relaxed);
     let thread = |record: &PageRecord| Extent(record.thread.load(Relaxed));
     let is_complete = |record: &PageRecord| match record.how.load(Acquire) {
@@ -30,16 +30,16 @@ pub fn readable(new: &[PageRecord], mut until: u64, knows: impl Fn(Option<u32>, 
         touch::CALL => knows(None, thread(record)),
         _ => true,
     };
-    let mut readable = new.iter().position(|record| !is_complete(record)).unwrap_or(new.len());
+    let mut readable = new.iter().position(|&record| !is_complete(record)).unwrap_or(new.len());
     let mut waiting = &new[readable..];
     let mut latest = Vec::new();
     loop {
         // One that says no time yet begins later than now.
-        let earliest = waiting.iter().map(begin).filter(|&begin| begin != 0).min();
+        let earliest = waiting.iter().copied().map(begin).filter(|&begin| begin != 0).min();
         let Some(earliest) = earliest.filter(|&earliest| earliest <= until) else { return (readable, until) };
         until = earliest - 1;
         if latest.is_empty() {
-            let so_far = |latest: &mut u64, record| {
+            let so_far = |latest: &mut u64, record: &&PageRecord| {
                 *latest = begin(record).max(*latest);
                 Some(*latest)
             };
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn what_happened_after_a_page_that_waits_waits_as_well() {
         let all = |_, _| true;
-        let read = |begins: &[(u64, bool)], until| readable(&records(begins), until, all);
+        let read = |begins: &[(u64, bool)], until| readable(&records(begins).iter().collect::<Vec<_>>(), until, all);
         assert_eq!(read(&[(100, true), (104, true), (106, true)], 110), (3, 110));
         // The rest began later anyway.
         assert_eq!(read(&[(100, true), (104, true), (106, true)], 105), (2, 105));
@@ -88,6 +88,7 @@ mod tests {
         let records = records(&[(100, true), (104, true)]);
         records[1].how.store(touch::FIRST, Relaxed);
         records[1].thread.store(7, Relaxed);
+        let records: Vec<&PageRecord> = records.iter().collect();
         assert_eq!(readable(&records, 110, |_, thread| thread != Extent(7)), (1, 103));
         assert_eq!(readable(&records, 110, |_, _| true), (2, 110));
     }

@@ -35,6 +35,11 @@ impl PageRecords {
         self.map.words(self.skipped, self.numbers.len())
     }
 
+    /// Those at some places in it.
+    pub fn of(&self, places: &[u32]) -> Vec<&PageRecord> {
+        places.iter().map(|&place| &self.all()[place as usize]).collect()
+    }
+
     /// The record of a number, if it is one of them.
     pub fn get(&self, number: u32) -> Option<&PageRecord> {
         self.all().get(number.checked_sub(self.numbers.start)? as usize)

@@ -1,8 +1,8 @@
 //! Memory of the session file that nobody needs any more.
 //!
-//! Page numbers are never used again: a program that maps, touches and unmaps memory all its life goes on getting new
-//! ones. Their records and counters are given back in groups, once all pages of a group have gone and every thread's
-//! last counts of them have been reported. The same goes for what ended threads and processes leave.
+//! A program that maps, touches and unmaps memory all its life goes on getting new page numbers. Their records and
+//! counters are given back in groups, once all pages of a group have gone and every thread's last counts of them have
+//! been reported. The same goes for what ended threads and processes leave.
 
 use super::file::SessionFile;
 use numalens_event::exact::{self, Extent, LastAccess, LineCounts, PageCounts, PageRecord, end};
@@ -11,9 +11,10 @@ use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Pages whose smallest counters share a page of memory.
-pub const GROUP: u32 = PAGE as u32 / UPDATES as u32;
+pub use numalens_event::exact::GROUP;
 /// Bytes of a counter of updates.
 const UPDATES: usize = size_of::<u64>();
+const _: () = assert!(GROUP as usize * UPDATES == PAGE as usize);
 const _: () = assert!((GROUP as usize * size_of::<PageCounts>()).is_multiple_of(PAGE as usize));
 const _: () = assert!((GROUP as usize * size_of::<PageRecord>()).is_multiple_of(PAGE as usize));
 const _: () = assert!((GROUP as u64 * exact::LINES_OF_PAGE * size_of::<LineCounts>() as u64).is_multiple_of(PAGE));
@@ -39,6 +40,13 @@ impl Releasable {
         self.ended[group] += 1;
         if u32::from(self.ended[group]) == GROUP {
             self.full.push(number / GROUP);
+        }
+    }
+
+    /// The numbers of a group are given again.
+    pub fn begins_again(&mut self, group: u32) {
+        if let Some(ended) = self.ended.get_mut(group as usize) {
+            *ended = 0;
         }
     }
 

@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU32, AtomicU64};
 /// Most page numbers of a process.
 pub const MOST_PAGES: u32 = 1 << 27;
 /// Numbers from here on are of regions: what pages of 2 MiB are counted under that share their counters. The collector
-/// gives them. Numbers below are of pages, and enough for 496 GiB touched at 4 KiB.
+/// gives them. Numbers below are of pages, and enough for 496 GiB that are there at a time, at 4 KiB.
 pub const FIRST_REGION: u32 = MOST_PAGES - (1 << 22);
 
 /// An incarnation of a page.

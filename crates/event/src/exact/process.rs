@@ -1,15 +1,16 @@
 //! A process's extent: its header, and the offsets of the rest.
 
 use super::line::{LINES_OF_PAGE, LastAccess, MOST_LINE_PAGES};
+use super::page_numbers::PageNumbers;
 use super::placement::MOST_CLASSES;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 /// The log.
 pub const LOG: u64 = 1 << 20;
-/// Most bytes of the log: what a process says in its life. What does not fit is not said; [`ProcessHeader::log_bytes`]
-/// counts it.
-pub const LOG_BYTES: u64 = 1 << 30;
+/// Most bytes of the log: what a process says in its life, of which memory holds what has not been read. What does not
+/// fit is not said; [`ProcessHeader::log_bytes`] counts it.
+pub const LOG_BYTES: u64 = 32 << 30;
 /// What threads begin with in their own memory, as at [`super::PATTERN_OFFSET`].
 pub const LOOKUP: u64 = 1 << 36;
 /// Policies of its mappings, on a virtual machine: the agents' ([`MOST_PUBLISHED_POLICIES`] of 296 bytes, and 24
@@ -51,8 +52,8 @@ pub struct ProcessHeader {
     pub sites: AtomicU32,
     /// Segments given.
     pub segments: AtomicU32,
-    /// Page numbers given, plus one (0 is none); 0 until the header is filled.
-    pub pages: AtomicU32,
+    /// The numbers of its pages.
+    pub pages: PageNumbers,
     /// Bytes of the log.
     pub log_bytes: AtomicU64,
     /// 1: there are pages whose cache lines are not counted, as there are too many.

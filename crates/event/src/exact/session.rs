@@ -155,4 +155,6 @@ pub mod debug {
     pub const LAST_PAGE: u32 = 4;
     /// Count by last pages in all loops, not only in those that have had many iterations.
     pub const LOOPS: u32 = 8;
+    /// Give numbers of pages again after some thousands.
+    pub const FEW_PAGE_NUMBERS: u32 = 16;
 }

@@ -25,6 +25,11 @@ impl<'a> Known<'a> {
         self.directory.known_page(self.process, number)
     }
 
+    /// Whether a page of the process's own has gone so long ago that nothing is known of it any more.
+    pub fn has_gone(&self, number: u32) -> bool {
+        self.process.pages.has_gone(number)
+    }
+
     /// Who has had a page from one time to another, as far as that was written down.
     pub fn had(&self, number: u32, since_ns: u64, until_ns: u64) -> Option<Had> {
         self.directory.had(self.process, number, since_ns, until_ns)

@@ -61,7 +61,11 @@ impl Counting<'_> {
                 return;
             }
             let Some(&KnownPage { ended: gone, .. }) = self.lookup.page(number) else {
-                wait = true;
+                // What is pending of pages that have gone was reported. Who gets their number begins with it.
+                match self.lookup.has_gone(number) {
+                    true => *before = now,
+                    false => wait = true,
+                }
                 return;
             };
             let running = self.poll == Poll::Running && !gone;

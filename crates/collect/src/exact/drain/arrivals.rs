@@ -22,7 +22,7 @@ fn is_fork(entry: &DirectoryEntry) -> bool {
 /// Whether a process has said what it has inherited, which it does first. One that was killed before has counted
 /// nothing.
 pub fn is_filled(header: &Shared, entry: &DirectoryEntry) -> bool {
-    header.process().pages.load(Acquire) != 0 || !is_running(entry.id.load(Relaxed) as i32)
+    header.process().pages.given() != 0 || !is_running(entry.id.load(Relaxed) as i32)
 }
 
 /// A process that was forked and has not been taken in yet: it has not run, or not all is known that its parent had

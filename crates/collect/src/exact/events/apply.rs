@@ -10,7 +10,7 @@ use crate::exact::page_records::PageRecords;
 use crate::exact::process::LoggedAccess;
 use crate::exact::word_tables::WordReader;
 use crate::session::SeenAccess;
-use numalens_event::exact::{self, PageRecord, site, touch};
+use numalens_event::exact::{PageRecord, site, touch};
 use numalens_profile::ids::Page;
 use numalens_profile::words::Access;
 use rustc_hash::FxHashMap;
@@ -19,16 +19,16 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Reader<'_> {
-    /// Reads what is new in the records of the process, of the first `given` of them, in order with what its log and
-    /// the preloaded library report.
+    /// Reads what is new in the records of the process, of the first `given` places, in order with what its log and the
+    /// preloaded library report.
     ///
     /// # Errors
     /// The session file cannot be mapped.
     pub fn read(mut self, given: u32) -> io::Result<()> {
         let first = self.process.pages.first();
-        let given = given.min(exact::FIRST_REGION).max(first);
-        let records = PageRecords::map(self.file, self.extent, first..given)?;
-        let collected = self.collect(&records)?;
+        let end = given.min(self.process.header().pages.in_use()).max(first);
+        let records = PageRecords::map(self.file, self.extent, first..end)?;
+        let collected = self.collect(&records, given)?;
         self.apply(&records, collected)
     }
 
@@ -106,8 +106,7 @@ impl Reader<'_> {
         let class = self.process.pages.known[own].class;
         let Some(known) = self.directory.known_page(self.process, before) else { return };
         // What an allocator has filled it has filled before.
-        let mut known =
-            KnownPage { class, ended: false, filled: Cell::default(), around: None, ..*known };
+        let mut known = KnownPage { class, ended: false, filled: Cell::default(), around: None, ..*known };
         if is_generation {
             known.begin_ns = time_ns;
         } else {

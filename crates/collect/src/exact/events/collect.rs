@@ -14,26 +14,27 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl Reader<'_> {
-    /// Gathers what happened until all is known, and enters new pages.
-    pub(super) fn collect(&mut self, records: &PageRecords) -> io::Result<Collected> {
+    /// Gathers what happened until all is known, and enters new pages, of places below `given`.
+    pub(super) fn collect(&mut self, records: &PageRecords, given: u32) -> io::Result<Collected> {
         let pid = self.process.identity.pid;
         self.session.ask_sizes(pid);
         // Whose pages and words are depends on each event before.
         let ready = |note: &_, is_open| is_ready(self.session, &self.process.life, note, is_open, self.until);
         let until = self.queue.ready_until(pid, self.until, ready);
-        let known = self.process.pages.known.given();
-        let (complete, until) = self.readable(&records.all()[known as usize..], until);
+        let mut new = self.process.pages.new_ones(self.process.header(), given);
+        let (complete, until) = self.readable(&records.of(&new), until);
+        new.truncate(complete);
         self.process.life.known_until = until;
         let mut events = Vec::new();
         self.collect_known(records, until, &mut events);
-        let new = &records.all()[known as usize..][..complete];
         if !self.session.is_virtual() {
-            for (own, record) in (known..).zip(new).filter(|(_, record)| record.how.load(Relaxed) == touch::FIRST) {
+            let records = new.iter().map(|&own| (own, &records.all()[own as usize]));
+            for (own, record) in records.filter(|(_, record)| record.how.load(Relaxed) == touch::FIRST) {
                 self.process.pending_homes.placed(self.process.pages.number(own), record);
             }
         }
         let homes = self.ask_homes(records);
-        self.collect_new(new, until, &mut events);
+        self.collect_new(records, &new, until, &mut events);
         let logged = self.process.logged.take_until(until);
         let ended = match self.session.records_every_object() {
             true => self.directory.ended_threads(self.file, self.extent, self.process, until),
@@ -54,7 +55,7 @@ impl Reader<'_> {
     }
 
     /// How many of the new records can be read, and until when all is known then.
-    fn readable(&self, new: &[PageRecord], until: u64) -> (usize, u64) {
+    fn readable(&self, new: &[&PageRecord], until: u64) -> (usize, u64) {
         // After the last instruction there is nothing to wait for.
         if self.process.life.last {
             return (new.len(), until);
@@ -97,14 +98,14 @@ impl Reader<'_> {
     }
 
     /// What happened to pages that are new, which are known from now on.
-    fn collect_new(&mut self, new: &[PageRecord], until: u64, events: &mut Vec<(u64, Event)>) {
-        for record in new {
+    fn collect_new(&mut self, records: &PageRecords, new: &[u32], until: u64, events: &mut Vec<(u64, Event)>) {
+        for &own in new {
+            let record = &records.all()[own as usize];
             let (page, begin) = (Page(record.page.load(Relaxed)), record.begin_ns.load(Relaxed));
             // Killed while it was being filled.
             let filled = record.how.load(Relaxed) != touch::NONE;
             let class = class_in(self.process.header(), &record.class);
-            let own = self.process.pages.known.given();
-            self.process.pages.known.push(KnownPage { ended: !filled, class, ..KnownPage::unfilled(page) });
+            self.process.pages.enter(own, KnownPage { ended: !filled, class, ..KnownPage::unfilled(page) });
             if filled {
                 events.push((begin, Event::Begin(own)));
                 if is_huge(record) {

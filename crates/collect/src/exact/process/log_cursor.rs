@@ -3,7 +3,6 @@
 use crate::exact::file::SessionFile;
 use numalens_event::exact::{self, Extent, ProcessHeader};
 use numalens_event::page;
-use std::sync::atomic::Ordering::Acquire;
 
 /// Bytes of a log that are worth being given back.
 const MUCH: u64 = 256 << 10;
@@ -30,7 +29,7 @@ impl LogCursor {
         // Whole pages.
         let heard = page::begin(self.read);
         if self.heard.is_none() && heard > self.given_back + MUCH {
-            self.heard = Some((heard, header.pages.load(Acquire)));
+            self.heard = Some((heard, header.pages.given()));
         }
     }
 }

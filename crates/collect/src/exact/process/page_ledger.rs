@@ -1,10 +1,14 @@
 //! The pages of a process by their numbers: which are there, which rest, which have gone.
 //!
-//! Numbers below those of its own are its parent's. A page that comes again has another number.
+//! Numbers below those of its own are its parent's. A page that comes again has another number. Numbers are given again
+//! when nothing is known of the pages any more that had them ([`PageNumbers`]).
 
+use super::regions::Regions;
 use crate::exact::known_pages::{KnownPage, KnownPages};
 use crate::exact::release_memory::{GROUP, Releasable};
+use numalens_event::exact::ProcessHeader;
 use numalens_profile::ids::Page;
+use rustc_hash::FxHashSet;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
@@ -14,6 +18,8 @@ pub struct PageLedger {
     inherited: u32,
     /// Those seen so far, from the first of its own.
     pub known: KnownPages,
+    /// The place in the sequence of numbers up to which they have been seen.
+    read: u32,
     /// Those that have not gone, of its own.
     live: BTreeMap<Page, u32>,
     /// Those of which a block has begun or ended since they were last accessed: what is accessed next has another
@@ -24,6 +30,10 @@ pub struct PageLedger {
     vacated: Releasable,
     /// Those that have gone, and by which poll all that was counted of them is where it belongs.
     forgotten: VecDeque<(u64, Range<u32>)>,
+    /// Groups of which nothing is known any more, since which poll.
+    spare: VecDeque<(u64, u32)>,
+    /// Groups that have been named since: what is counted there is of pages that may not have been seen yet.
+    named: FxHashSet<u32>,
     /// How often they have been looked at.
     polls: u32,
 }
@@ -34,11 +44,14 @@ impl PageLedger {
         PageLedger {
             inherited,
             known: KnownPages::from_number(inherited.max(1)),
+            read: inherited.max(1),
             live: BTreeMap::new(),
             resting: BTreeMap::new(),
             releasable: Releasable::default(),
             vacated: Releasable::default(),
             forgotten: VecDeque::new(),
+            spare: VecDeque::new(),
+            named: FxHashSet::default(),
             polls: 0,
         }
     }
@@ -50,7 +63,24 @@ impl PageLedger {
 
     /// Numbers below are known, or of pages that have gone.
     pub fn end(&self) -> u32 {
-        self.first() + self.known.given()
+        self.first() + self.known.end()
+    }
+
+    /// Places in the sequence of numbers below have been seen.
+    pub fn read(&self) -> u32 {
+        self.read
+    }
+
+    /// New ones, of places below `given`, in order.
+    pub fn new_ones(&self, header: &ProcessHeader, given: u32) -> Vec<u32> {
+        let numbers = (self.read..given).map_while(|place| header.pages.at(place));
+        numbers.filter_map(|number| self.own(number)).collect()
+    }
+
+    /// The next one of them is known from now on.
+    pub fn enter(&mut self, own: u32, page: KnownPage) {
+        self.known.enter(own, page);
+        self.read += 1;
     }
 
     /// Which of its own a number is; none: its parent's.
@@ -159,15 +189,46 @@ impl PageLedger {
     }
 
     /// Forgets what is known of pages that were given back and are nowhere waited for; `keeps`: what is known of a
-    /// group of them is still needed. Returns them, by their numbers.
-    pub fn forget(&mut self, poll: u64, keeps: impl Fn(Range<u32>) -> bool) -> Vec<Range<u32>> {
+    /// group of them is still needed. Returns those groups, by their numbers.
+    pub fn forget(&mut self, poll: u64, keeps: impl Fn(Range<u32>) -> bool, regions: &Regions) -> Vec<Range<u32>> {
         let due = self.forgotten.iter().take_while(|(by, _)| *by <= poll).count();
-        let (first, due): (u32, Vec<_>) = (self.first(), self.forgotten.drain(..due).map(|(_, pages)| pages).collect());
-        for group in due.iter().flat_map(|pages| pages.clone().step_by(GROUP as usize)).map(|at| at..at + GROUP) {
-            if !keeps(group.clone()) {
-                self.known.forget(&(group.start - first..group.end - first));
+        let due: Vec<Range<u32>> = self.forgotten.drain(..due).map(|(_, pages)| pages).collect();
+        let groups = due.into_iter().flat_map(|pages| pages.step_by(GROUP as usize)).map(|at| at..at + GROUP);
+        let forgotten: Vec<Range<u32>> = groups.filter(|group| !keeps(group.clone())).collect();
+        for group in &forgotten {
+            let own = group.start - self.first()..group.end - self.first();
+            self.known.forget(&own);
+            self.named.remove(&(group.start / GROUP));
+            // What is pending under a number that was assigned is its region's for ever.
+            if !own.into_iter().any(|own| regions.of(own).is_some()) {
+                self.spare.push_back((poll, group.start / GROUP));
             }
         }
-        due
+        forgotten
+    }
+
+    /// Whether a page of its own has gone so long ago that nothing is known of it any more.
+    pub fn has_gone(&self, number: u32) -> bool {
+        let is_given = number >= self.first() && number < self.end();
+        is_given && self.get(number).is_none() && !self.named.contains(&(number / GROUP))
+    }
+
+    /// Whether pages have gone whose numbers are not given again yet.
+    pub fn waits_for_numbers(&self) -> bool {
+        !self.forgotten.is_empty() || !self.spare.is_empty()
+    }
+
+    /// Has numbers be given again of which nothing was known by the poll before `poll`: what threads have counted under
+    /// them is what they begin with by now.
+    pub fn reuse(&mut self, header: &ProcessHeader, poll: u64) {
+        while let Some(&(since, group)) = self.spare.front()
+            && since < poll
+            && header.pages.name(group, self.read)
+        {
+            self.spare.pop_front();
+            self.named.insert(group);
+            self.releasable.begins_again(group);
+            self.vacated.begins_again(group);
+        }
     }
 }
