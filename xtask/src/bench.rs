@@ -5,11 +5,13 @@
 //! feels, and of processor time of everything involved, which a busy machine distorts less. Nothing is asserted; a run
 //! is a dated file in `bench/runs/`, to be compared with other runs on the same machine. `--engine exact` measures the
 //! exact engine on the programs of `bench/exact.toml`; `--suite threads` takes those of `bench/threads.toml` instead:
-//! the same work shared out among ever more threads.
+//! the same work shared out among ever more threads. `--suite scale` asks more, of those of `bench/scale.toml`: see
+//! `scale`.
 
 mod measure;
 mod prepare;
 mod report;
+mod scale;
 mod statistics;
 mod suite;
 
@@ -85,7 +87,9 @@ pub fn run(root: &Path, options: &Options) -> io::Result<Vec<PathBuf>> {
     let folder = root.join("target/bench");
     prepare::prepare(&suite, &suite_file, &root.join("bench/kernels"), &folder)?;
     let mut results = Results::new(Host::of_this_machine()?, measure::version(&numalens)?, options);
+    let is_scale = options.suite.as_deref() == Some("scale");
     let files = report::names(&root.join("bench/runs"), &results);
+    let mut scale = scale::Results::new(&results);
     for program in &suite.program {
         if !options.only.is_empty() && !options.only.contains(&program.name) {
             continue;
@@ -93,6 +97,11 @@ pub fn run(root: &Path, options: &Options) -> io::Result<Vec<PathBuf>> {
         match prepare::command(program, &folder) {
             Some(command) => {
                 eprintln!("{}: {}", program.name, program.about);
+                if is_scale {
+                    scale.programs.push(scale::measure(program, &command, &numalens, &folder, options.rounds)?);
+                    scale.write(&files)?;
+                    continue;
+                }
                 let result = measure_program(program, &command, &numalens, &folder, options)?;
                 eprintln!("    {}", result.in_short());
                 results.programs.push(result);

@@ -18,6 +18,7 @@ const USAGE: &str = "usage: cargo xtask tidy     check the rules of docs/interna
            --arrows CRATE     the files in circles of a crate (crates/agent), and which of them each needs
        cargo xtask bench    measure what `numalens record` costs, on the programs of bench/suite.toml
            --engine ENGINE    sample (default), or exact, on those of bench/exact.toml
+           --suite NAME       those of bench/NAME.toml: threads, scale
            --rounds N         pairs of runs of each program (default 5)
            --only NAME        only this program (may be repeated)
            --numalens PATH    the binary to measure (default target/release/numalens)

@@ -5,6 +5,7 @@ use super::measure::Run;
 use super::statistics::{
     geometric_mean, mean_and_interval, median, range_of_ratios, ratio_of_medians, ratio_of_minima,
 };
+use serde::Serialize;
 use serde_json::{Value, json};
 use std::fmt::{self, Write};
 use std::fs;
@@ -13,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What of the machine belongs to its figures; nothing that names it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Serialize, Debug)]
 pub struct Host {
     pub cpu: String,
     pub cpus: usize,

@@ -74,7 +74,7 @@ mod tests {
     #[test]
     fn every_kernel_of_the_lists_exists() {
         let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench");
-        for list in ["suite", "exact", "threads"] {
+        for list in ["suite", "exact", "threads", "scale"] {
             let suite = Suite::read(&bench.join(format!("{list}.toml"))).unwrap();
             let of_programs = suite.program.iter().filter_map(|program| program.kernel.as_ref());
             for kernel in of_programs.chain(suite.file.iter().map(|file| &file.kernel)) {
