@@ -54,6 +54,7 @@ mod pace;
 mod page_class;
 mod page_owners;
 mod page_records;
+mod page_users;
 mod pending_homes;
 mod poll;
 mod process;

@@ -103,3 +103,16 @@ fn sums_are_the_same_within_any_budget() {
     let of_arrays = all(&fine.arrays);
     assert!(is_near(of_arrays[0], reads) && of_arrays[1] > writes, "{of_arrays:?}");
 }
+
+#[test]
+fn pages_that_nodes_have_in_turn_do_not_share_a_region() {
+    let lab = Lab::exact();
+    let program = lab.build("exact/in_turn.c", &["-O1", "-g", "-pthread"]);
+    let mut command = recorder_in_place(&lab, &["--memory-budget", "1k"]);
+    let recorded = lab.finished(command.args([&program, "128", "8", "60"])).succeeded().sound();
+    let report = recorded.report();
+    assert!(report["meta"]["coarsened"].to_string().contains("known by regions of 2 MiB"), "{}", report["meta"]);
+    let exclusivity = &report["sections"]["summary"]["exclusivity"];
+    assert!(exclusivity.as_f64().is_some_and(|share| share > 0.95), "{exclusivity}");
+    assert!(report["sections"]["verdict"].to_string().contains("serial initialisation"), "{}", report["sections"]);
+}

@@ -68,7 +68,7 @@ impl KnownPage {
         }
     }
 
-    /// A region with pages like this one, of the 2 MiB from `first` on. What its allocator may have filled of all of
+    /// A region with pages like this one, the first of which is `first`. What its allocator may have filled of all of
     /// them is `filled`.
     pub fn as_region(&self, first: Page, filled: [u32; 2]) -> Self {
         let &KnownPage { owner, class, begin_ns, .. } = self;

@@ -101,7 +101,8 @@ impl Process {
     /// A page of a region, by its number, at random; none: it has no pages that are there.
     pub fn any_of_region(&self, region: u32, random: u64) -> Option<(u32, Page)> {
         let first = self.regions.get(region)?.page;
-        let here = self.pages.live_in(first..Page(first.0 + u64::from(GROUP)));
+        let end = (first.0 + 1).next_multiple_of(u64::from(GROUP));
+        let here = self.pages.live_in(first..Page(end));
         let pages: Vec<_> = here.into_iter().filter(|&(_, own)| self.regions.of(own) == Some(region)).collect();
         let (page, own) = *pages.get((random % pages.len().max(1) as u64) as usize)?;
         Some((self.pages.number(own), page))

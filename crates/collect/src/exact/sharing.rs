@@ -5,7 +5,8 @@
 //!
 //! Mechanism: pages that one or two threads access keep counters of their own, as these grow with the memory alone.
 //! Where more do, 2 MiB are counted together, by region ([`process::regions`](super::process::Regions)), as far as they
-//! are one object's and in one class. So all sums stay exact: by thread, node, home, class, object and line. What is
+//! are one object's and in one class, and have one main user where nodes have an object's pages in turn
+//! ([`page_users`](super::page_users)). So all sums stay exact: by thread, node, home, class, object and line. What is
 //! given up is which page of the region it was.
 //!
 //! ```text
@@ -16,12 +17,14 @@ use super::directory::Directory;
 use super::file::SessionFile;
 use super::known_pages::KnownPage;
 use super::page_records::PageRecords;
+use super::page_users::{Division, MainUser, PageUsers};
 use super::process::Process;
 use crate::session::{Owner, Session};
 use numalens_event::exact::{self, Extent, PageCounts, PageRecord, touch};
 use numalens_event::page::PAGE;
 use numalens_profile::ids::{ObjectId, Page};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -115,13 +118,14 @@ impl Sharing {
         if now.file_bytes <= budget || !(self.is_due(file) || now.are_known_better(&self.latest)) {
             return Ok(());
         }
+        let is_urgent = now.file_bytes > 2 * budget;
         self.latest = now;
         self.limit = budget.max(grown(now.file_bytes));
         for extent in directory.extents() {
-            let crowded = crowded(file, directory, extent);
+            let (crowded, users) = (crowded(file, directory, extent), PageUsers::of(file, directory, extent));
             let Some(process) = directory.processes.get_mut(&extent) else { continue };
             let old_ns = process.life.attributable_until(session).saturating_sub(FRESH_NS);
-            if !process.life.ended && assign(file, extent, process, &crowded, old_ns)? {
+            if !process.life.ended && assign(file, extent, process, &crowded, old_ns, &users, is_urgent)? {
                 session.coarsened(
                     "page_accesses: accesses to memory that more than two threads use are known by regions of 2 MiB, \
                      to record within the budget of memory",
@@ -167,17 +171,34 @@ fn pages_of(chunk: u64) -> Range<Page> {
     Page(chunk * CHUNK)..Page((chunk + 1) * CHUNK)
 }
 
-/// Assigns the pages of chunks that began before `old_ns` to regions, those of one object and one class to each.
-/// Whether there are any.
-fn assign(file: &SessionFile, extent: Extent, process: &mut Process, chunks: &[u64], old_ns: u64) -> io::Result<bool> {
+/// Assigns the pages of chunks that began before `old_ns` to regions, those of one object, one class and, where it is
+/// divided, one main user to each. `is_urgent`: also those of which
+/// that is not known. Whether there are any.
+fn assign(
+    file: &SessionFile,
+    extent: Extent,
+    process: &mut Process,
+    chunks: &[u64],
+    old_ns: u64,
+    users: &PageUsers<'_>,
+    is_urgent: bool,
+) -> io::Result<bool> {
     let mut called = Vec::new();
     let records = PageRecords::map(file, extent, 0..process.pages.end())?;
+    let division = division(process, chunks, users)?;
     for &chunk in chunks {
-        for (class, pages) in kinds(&records, process, chunk, old_ns) {
+        for (class, pages) in kinds(&records, process, chunk, old_ns, |object, pages| {
+            match division.is_divided(object) {
+                Some(true) => by_user(process, users, pages),
+                // There may be time to see.
+                None if !is_urgent => Ok(Vec::new()),
+                _ => Ok(vec![pages]),
+            }
+        })? {
             let Some(&(first, own)) = pages.first() else { continue };
-            let region = process.regions.push(region_of(process, chunk, own, &pages));
+            let region = process.regions.push(region_of(process, first, own, &pages));
             for record in PageRecords::map(file, extent, region..region + 1)?.all() {
-                record.page.store(chunk * CHUNK, Relaxed);
+                record.page.store(first.0, Relaxed);
                 record.class.store(class, Relaxed);
                 record.how.store(touch::REGION, Release);
             }
@@ -197,20 +218,52 @@ fn assign(file: &SessionFile, extent: Extent, process: &mut Process, chunks: &[u
     Ok(!called.is_empty())
 }
 
-/// What is known of a region of a chunk that has these pages, one of which is `own`.
-fn region_of(process: &Process, chunk: u64, own: u32, pages: &Kind) -> KnownPage {
+/// Which objects' pages are divided among nodes, by those in chunks.
+fn division(process: &Process, chunks: &[u64], users: &PageUsers<'_>) -> io::Result<Division> {
+    let drawn = users.draw(process.pages.end())?;
+    let mut division = Division::default();
+    for &chunk in chunks {
+        let pages = process.pages.live_in(pages_of(chunk)).into_iter();
+        let of_one = pages.filter_map(|(_, own)| match process.pages.known[own].owner {
+            Owner::One(object) => Some((object, process.pages.number(own))),
+            _ => None,
+        });
+        division.add_chunk(&drawn, of_one);
+    }
+    Ok(division)
+}
+
+/// Pages of a divided object, by their main users; not those that are hardly used yet.
+fn by_user(process: &Process, users: &PageUsers<'_>, pages: Kind) -> io::Result<Vec<Kind>> {
+    let numbers: Vec<u32> = pages.iter().map(|&(_, own)| process.pages.number(own)).collect();
+    let mut kinds: BTreeMap<MainUser, Kind> = BTreeMap::new();
+    for (page, user) in pages.into_iter().zip(users.main_users(&numbers)?) {
+        kinds.entry(user).or_default().push(page);
+    }
+    kinds.remove(&MainUser::Unknown);
+    Ok(kinds.into_values().filter(|pages| pages.len() >= FEWEST).collect())
+}
+
+/// What is known of a region that has these pages, of which `first` is the first and `own` one.
+fn region_of(process: &Process, first: Page, own: u32, pages: &Kind) -> KnownPage {
     let (by, _) = process.pages.known[own].filled.get();
     let filled = pages.iter().map(|&(_, own)| process.pages.known[own].filled.get()).filter(|(tid, _)| *tid == by);
     let filled = filled.fold([0; 2], |all, (_, one)| [0, 1].map(|kind| all[kind] + one[kind]));
-    process.pages.known[own].as_region(Page(chunk * CHUNK), filled)
+    process.pages.known[own].as_region(first, filled)
 }
 
 /// Pages that may share counters: which they are, and which of the process's own.
 type Kind = Vec<(Page, u32)>;
 
-/// The pages of a chunk that began before `old_ns`, are one object's and in one class, by these: with the class's
-/// number.
-fn kinds(records: &PageRecords, process: &Process, chunk: u64, old_ns: u64) -> Vec<(u32, Kind)> {
+/// The pages of a chunk that began before `old_ns`, are one object's and in one class, by these, and as `divide` divides
+/// them: with the class's number.
+fn kinds(
+    records: &PageRecords,
+    process: &Process,
+    chunk: u64,
+    old_ns: u64,
+    divide: impl Fn(ObjectId, Kind) -> io::Result<Vec<Kind>>,
+) -> io::Result<Vec<(u32, Kind)>> {
     let mut kinds: FxHashMap<(u32, ObjectId), Kind> = FxHashMap::default();
     for (page, own) in process.pages.live_in(pages_of(chunk)) {
         let (known, number) = (&process.pages.known[own], process.pages.number(own));
@@ -227,5 +280,9 @@ fn kinds(records: &PageRecords, process: &Process, chunk: u64, old_ns: u64) -> V
     }
     let mut kinds: Vec<_> = kinds.into_iter().filter(|(_, pages)| pages.len() >= FEWEST).collect();
     kinds.sort_unstable_by_key(|(kind, _)| *kind);
-    kinds.into_iter().map(|((class, _), pages)| (class, pages)).collect()
+    let mut divided = Vec::new();
+    for ((class, object), pages) in kinds {
+        divided.extend(divide(object, pages)?.into_iter().map(|pages| (class, pages)));
+    }
+    Ok(divided)
 }
