@@ -217,8 +217,10 @@ fn kinds(records: &PageRecords, process: &Process, chunk: u64, old_ns: u64) -> V
         let Owner::One(object) = known.owner else { continue };
         // What is still to be found out about it changes its class.
         let Some(record) = records.get(number) else { continue };
-        let is_known =
-            record.open.load(Acquire) == 0 && process.regions.of(own).is_none() && !known.ended && known.begin_ns < old_ns;
+        let is_known = record.open.load(Acquire) == 0
+            && process.regions.of(own).is_none()
+            && !known.ended
+            && known.begin_ns < old_ns;
         if is_known && known.class.0.is_some() && !process.shared.knows(number) {
             kinds.entry((record.class.load(Relaxed), object)).or_default().push((page, own));
         }

@@ -106,8 +106,7 @@ impl Reader<'_> {
         let class = self.process.pages.known[own].class;
         let Some(known) = self.directory.known_page(self.process, before) else { return };
         // What an allocator has filled it has filled before.
-        let mut known =
-            KnownPage { class, ended: false, filled: Cell::default(), around: None, ..*known };
+        let mut known = KnownPage { class, ended: false, filled: Cell::default(), around: None, ..*known };
         if is_generation {
             known.begin_ns = time_ns;
         } else {

@@ -55,18 +55,8 @@ impl Reader<'_> {
             self.leader_is_huge(record.origin.load(Relaxed));
         }
         let (moved, filled, owner) = (how == touch::MOVED, Cell::default(), Owner::Nobody);
-        self.process.pages.known[own] = KnownPage {
-            page,
-            ended: false,
-            touch,
-            owner,
-            class,
-            begin_ns: time_ns,
-            huge,
-            moved,
-            filled,
-            around: None,
-        };
+        self.process.pages.known[own] =
+            KnownPage { page, ended: false, touch, owner, class, begin_ns: time_ns, huge, moved, filled, around: None };
         self.process.pages.lives(page, own);
         begins(self.session, self.process, own, time_ns);
     }
