@@ -345,6 +345,9 @@ impl App {
         if needs.contains(&Need::Pages) {
             needs.push(Need::PageUse);
         }
+        if needs.contains(&Need::MainUsers) {
+            needs.push(Need::PageSums);
+        }
         let datasets = self.datasets();
         let mut datasets = datasets.lock().unwrap_or_else(PoisonError::into_inner);
         datasets.dataset(&self.view.profile, options, &needs).map(analyze).map_err(failed)

@@ -12,12 +12,14 @@ use crate::facts::line_objects::UseFacts;
 use crate::facts::node_timeline::NodeTimes;
 use crate::facts::objects::ObjectFacts;
 use crate::facts::page_use::{AddingPageUse, AddingPages, PageFacts, PageUse, PageUseByTime};
+use crate::facts::rollup::Rollup;
 use crate::facts::sites::{AddingSites, SiteFacts};
 use crate::model::counts::Counts;
 use numalens_profile::Error;
 use numalens_profile::ids::ThreadId;
 use numalens_profile::tables::{
-    Allocation, CacheLine, CodeFetch, LineCommunication, ObjectAccess, ObjectBound, Sample, SiteAccess, SiteMiss,
+    Allocation, CacheLine, CodeFetch, LineCommunication, MainUser, ObjectAccess, ObjectBound, Sample, SiteAccess,
+    SiteMiss,
 };
 use rustc_hash::FxHashMap;
 use std::mem::swap;
@@ -32,6 +34,10 @@ pub struct Facts {
     pub by_object: ObjectFacts,
     pub by_page: Arc<PageFacts>,
     pub page_use: Arc<PageUse>,
+    /// The profile's sums of it, where they stand for it: then `page_use` is empty unless somebody asked for it.
+    pub rollup: Option<Arc<Rollup>>,
+    /// Whose pages are, of those sums.
+    pub main_users: Vec<MainUser>,
     pub page_use_by_time: Arc<PageUseByTime>,
     pub fetches: CodeFacts,
     pub allocations: Vec<Allocation>,
@@ -88,11 +94,34 @@ static LOADERS: &[Loader] = &[
         take: |facts, more| swap(&mut facts.fetches, &mut more.fetches),
     },
     Loader {
+        need: Need::PageSums,
+        load: page_sums,
+        take: |facts, more| {
+            swap(&mut facts.rollup, &mut more.rollup);
+            // Where there are none they are all facts.
+            if !more.page_use.sums.is_empty() {
+                facts.page_use = more.page_use.clone();
+            }
+        },
+    },
+    Loader {
+        need: Need::MainUsers,
+        load: |source, facts| {
+            let is_summed = source.has(Need::MainUsers) && !source.has(Need::Pages);
+            facts.main_users = if is_summed { source.request.profile.rows()? } else { Vec::new() };
+            Ok(())
+        },
+        take: |facts, more| swap(&mut facts.main_users, &mut more.main_users),
+    },
+    Loader {
         need: Need::PageUse,
         load: |source, facts| {
-            source.pages::<AddingPageUse>(|whole| &whole.facts.page_use).map(|page_use| facts.page_use = page_use)
+            let sums = source.has(Need::PageSums) && facts.rollup.is_none();
+            let asked = sums || source.has(Need::PageUse);
+            let page_use = source.pages_if::<AddingPageUse>(asked, |whole| &whole.facts.page_use);
+            page_use.map(|page_use| facts.page_use = page_use)
         },
-        take: |facts, more| swap(&mut facts.page_use, &mut more.page_use),
+        take: |facts, more| facts.page_use = more.page_use.clone(),
     },
     Loader {
         need: Need::PageUseByTime,
@@ -248,6 +277,11 @@ fn cache_lines(source: &Source<'_>, facts: &mut Facts) -> Result<(), Error> {
 fn line_pairs(source: &Source<'_>, facts: &mut Facts) -> Result<(), Error> {
     let process = |row: &LineCommunication| row.process;
     facts.lines.pairs = source.part(Need::LinePairs, process, |row_filter, row| row_filter.pair(row))?;
+    Ok(())
+}
+
+fn page_sums(source: &Source<'_>, facts: &mut Facts) -> Result<(), Error> {
+    facts.rollup = source.rollup(&facts.sites)?;
     Ok(())
 }
 
