@@ -68,7 +68,7 @@ impl Dataset {
             page_use: &self.facts.page_use,
             ends_before: &ends_before,
         };
-        self.derived.totals.get_or_init(|| match &self.facts.rollup {
+        self.derived.totals.get_or_init(|| match &self.facts.summed.rollup {
             Some(rollup) => rollup.totals(&basis, model),
             None => Totals::new(&basis, model),
         })
@@ -76,7 +76,7 @@ impl Dataset {
 
     /// Who uses which memory: by page, or summed.
     pub fn memory_uses(&self) -> Box<dyn Iterator<Item = (MemoryUse, Tally)> + '_> {
-        match &self.facts.rollup {
+        match &self.facts.summed.rollup {
             Some(rollup) => Box::new(rollup.uses(&self.memory.targets)),
             None => Box::new(self.facts.page_use.sums.iter().map(|(key, tally)| (MemoryUse::from(key), tally))),
         }

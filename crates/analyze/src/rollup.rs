@@ -7,14 +7,14 @@ use crate::dataset::clusters;
 use crate::dataset::usages::Usages;
 use crate::facts::fold::Need;
 use crate::facts::page_totals::of_part;
-use crate::facts::page_use::PageUseKey;
+use crate::facts::page_use::{PageFacts, PageKey, PageUseKey};
 use crate::facts::placement_targets::{FirstRows, RunId, TargetId};
 use crate::facts::rollup::{MemoryUse, Rollup};
 use crate::facts::usage::Usage;
 use crate::model::sharing::Use;
 use crate::model::tally::Tally;
 use numalens_profile::tables::{
-    CachedPage, MainUser, PageAccess, PageSum, SummedWait, TargetPart, TargetSum, ThreadPair,
+    CachedPage, MainUser, NodePage, PageAccess, PageSum, SummedWait, TargetPart, TargetSum, ThreadPair,
 };
 use numalens_profile::{Content, Error, Profile};
 use numalens_topology::NodeId;
@@ -26,6 +26,9 @@ pub const NEEDS: &[Need] = advice::NEEDS;
 /// Facts from which reading them takes longer than anybody wants to wait.
 const MANY: u64 = 200_000;
 
+/// How many times fewer sums by page there must be than facts, for them to be worth their room.
+const FEWER: usize = 4;
+
 /// Whether a profile has so many facts that sums are worth their room.
 ///
 /// # Errors
@@ -34,11 +37,24 @@ pub fn is_worth_it(profile: &Profile) -> Result<bool, Error> {
     Ok(profile.count::<PageAccess>()? >= MANY)
 }
 
-/// Gives `write` the sums of a dataset of a whole recording that was loaded with [`NEEDS`], as tables. Nothing where its
-/// counts are no exact ones, or where it has been loaded with sums.
+/// Gives `write` the sums of a dataset of a whole recording that was loaded with [`NEEDS`], as tables. Nothing where
+/// its counts are no exact ones, or where it has been loaded with sums.
 pub fn of<T>(dataset: &Dataset, write: impl FnOnce(Vec<Content<'_>>) -> T) -> Option<T> {
     let is_exact = !dataset.about.sampled() && dataset.facts.sites.imported.is_none();
-    (is_exact && !dataset.facts.page_use.sums.is_empty()).then(|| write(rollup(dataset).contents()))
+    if !is_exact || dataset.facts.page_use.sums.is_empty() {
+        return None;
+    }
+    let (rollup, pages) = (rollup(dataset), PageFacts::of(&dataset.facts.page_use));
+    let mut contents = rollup.contents();
+    if pages.sums.len() * FEWER <= dataset.facts.page_use.sums.len() {
+        contents.insert(0, Content::of(|| pages.sums.iter().map(node_page)));
+    }
+    Some(write(contents))
+}
+
+fn node_page((key, tally): (PageKey, Tally)) -> NodePage {
+    let PageKey { process, page, node, home } = key;
+    NodePage { process, page, node, home, reads: tally.reads, writes: tally.writes }
 }
 
 fn rollup(dataset: &Dataset) -> Rollup {

@@ -1,7 +1,7 @@
 //! A profile with sums of its own says the same as one without, and needs no facts for it.
 
 use numalens_analyze::report::Report;
-use numalens_analyze::{Dataset, DatasetCache, Options, advice, rollup, sections};
+use numalens_analyze::{Dataset, DatasetCache, Filter, Options, advice, rollup, sections};
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::testing::Synthetic;
@@ -14,9 +14,13 @@ use proptest::prelude::*;
 const SUMMED: [&str; 4] = ["verdict", "summary", "objects", "communication"];
 
 fn reports(profile: &Profile, names: &[&str]) -> Vec<Report> {
+    part(profile, &Options::default(), names)
+}
+
+fn part(profile: &Profile, options: &Options, names: &[&str]) -> Vec<Report> {
     let wanted: Vec<_> = sections::ALL.iter().filter(|section| names.contains(&section.name)).collect();
-    let mut reports = sections::run(profile, &Options::default(), &wanted).unwrap();
-    reports.extend(advice::run(profile, &Options::default()).unwrap());
+    let mut reports = sections::run(profile, options, &wanted).unwrap();
+    reports.extend(advice::run(profile, options).unwrap());
     reports
 }
 
@@ -144,6 +148,32 @@ fn sums_of_other_names_are_not_used() {
     }
 }
 
+/// Pages know no function: their sums are those of any, as long as the same instructions wait.
+#[test]
+fn sums_are_those_of_each_function() {
+    let uses: Vec<PageUse> = (0..900).map(|at| (at % 90, at as u32 % 4, at as u32 % 3, at % 7, at % 3)).collect();
+    let mut content = with(&uses, &[(0, 60, Some(1), Some(1), false)], &[]);
+    for waiting in [vec![], vec![WaitingSite { site: SiteId(1) }, WaitingSite { site: SiteId(3) }]] {
+        let is_simple = waiting.is_empty();
+        content.waiting_sites = waiting;
+        let directory = tempfile::tempdir().unwrap();
+        let profile = Profile::open(&content.write(&directory.path().join("a.numalens")).unwrap()).unwrap();
+        let options = |function: &Function| {
+            let filter = Filter { function: Some(function.name.clone()), ..Filter::default() };
+            Options { filter, ..Options::default() }
+        };
+        let functions: Vec<Options> = profile.rows::<Function>().unwrap().iter().map(options).collect();
+        let facts = profile.rows::<PageAccess>().unwrap();
+        let of_functions = || functions.iter().map(|one| part(&profile, one, &SUMMED)).collect::<Vec<_>>();
+        let of_facts = of_functions();
+        summed(&profile);
+        if !is_simple {
+            profile.overlay(vec![Content::of(|| facts.clone())], |_| ()).unwrap();
+        }
+        assert_eq!(of_functions(), of_facts);
+    }
+}
+
 /// Whoever asks for one part after the other has what each of them would have alone.
 #[test]
 fn a_cache_has_sums_and_facts() {
@@ -165,6 +195,23 @@ fn a_cache_has_sums_and_facts() {
         let dataset = cache.dataset(&profile, &Options::default(), &sections::needs(&all)).unwrap();
         assert_eq!(sections::of(dataset, &all), expected, "{order:?}");
     }
+}
+
+/// Where several threads of a node use the same pages, pages are summed too.
+#[test]
+fn pages_of_many_threads_need_no_facts() {
+    let uses: Vec<PageUse> =
+        (0..2400).map(|at| (at / 8, at as u32 % 4, at as u32 / 4 % 2 * 3, at % 7, at % 3)).collect();
+    let runs = [(0, 140, Some(1), Some(1), false), (130, 90, Some(2), None, true)];
+    let mut content = with(&uses, &runs, &[]);
+    content.page_accesses.iter_mut().for_each(|row| row.node = Some(NodeId(1)));
+    let directory = tempfile::tempdir().unwrap();
+    let profile = Profile::open(&content.write(&directory.path().join("a.numalens")).unwrap()).unwrap();
+    let names = [&SUMMED[..], &["pages", "address-space", "huge-pages", "memory-tiers"]].concat();
+    let of_facts = reports(&profile, &names);
+    summed(&profile);
+    assert!(profile.count::<NodePage>().unwrap() > 0);
+    assert_eq!(reports(&profile, &names), of_facts);
 }
 
 /// Gives a column of all rows of a table, or of one, a value; whoever reads them answers, whatever it is.
@@ -195,6 +242,7 @@ fn mad_sums_do_no_harm() {
                 spoil::<TargetPart>(&profile, column, value, only);
                 spoil::<ThreadPair>(&profile, column, value, only);
                 spoil::<MainUser>(&profile, column, value, only);
+                spoil::<NodePage>(&profile, column, value, only);
             }
         }
     }

@@ -96,9 +96,9 @@ struct Copying<'a> {
     writer: &'a mut Writer,
 }
 
-/// Tables that are not copied row by row: [`Code`] and the machine, which all profiles share, `meta`, and sums, which are
-/// others of all facts together.
-const APART: [&str; 14] = [
+/// Tables that are not copied row by row: [`Code`] and the machine, which all profiles share, `meta`, and sums, which
+/// are others of all facts together.
+const APART: [&str; 15] = [
     Module::TABLE,
     Site::TABLE,
     Function::TABLE,
@@ -112,6 +112,7 @@ const APART: [&str; 14] = [
     ThreadPair::TABLE,
     CachedPage::TABLE,
     MainUser::TABLE,
+    NodePage::TABLE,
     SummedWait::TABLE,
 ];
 

@@ -325,9 +325,9 @@ table! {
         period: u64,
     }
 
-    /// Sum of `page_accesses`, of large exact recordings: accesses of one thread to the pages of one home on memory that
-    /// is one to analyses. This table and the six below it are written together, when the names of code are known; a
-    /// profile that lacks them says the same with all facts.
+    /// Sum of `page_accesses`, of large exact recordings: accesses of one thread to the pages of one home on memory
+    /// that is one to analyses. This table and the seven below it are written together, when the names of code are
+    /// known; a profile that lacks them says the same with all facts.
     PageSum = "page_sums" {
         /// The memory: the first of its rows of `pages`, which count from 0 in the order of process, page and
         /// `bin_from`. Those of one object and one first toucher are one; where no object is known, those that one
@@ -374,8 +374,8 @@ table! {
         own_writes: u64,
     }
 
-    /// Sum of `page_accesses`: accesses of one node to one part of such memory. Of all huge pages, and of all small pages
-    /// where few were used twice.
+    /// Sum of `page_accesses`: accesses of one node to one part of such memory. Of all huge pages, and of all small
+    /// pages where few were used twice.
     TargetPart = "target_parts" {
         /// The memory, as in `target_sums`.
         first_row: u32,
@@ -404,12 +404,25 @@ table! {
         page: Page,
     }
 
-    /// Sum of `page_accesses`: accesses to pages that one node uses more than others do, and those from nodes with CPUs.
+    /// Sum of `page_accesses`: accesses to pages that one node uses more than others do, and those from nodes with
+    /// CPUs.
     MainUser = "main_users" {
         node: NodeId,
         /// By the node itself, and by all.
         own: u64,
         accesses: u64,
+    }
+
+    /// Sum of `page_accesses` where many threads use the same pages: accesses from a node to a page while it had one
+    /// home.
+    NodePage = "node_pages" {
+        process: ProcessId,
+        page: Page,
+        /// The node that the threads were bound to; none: unpinned.
+        node: Option<NodeId>,
+        home: Option<NodeId>,
+        reads: u64,
+        writes: u64,
     }
 
     /// Accesses of an instruction that the sums took for waiting. Sums of other names of code say nothing.

@@ -1,7 +1,7 @@
 //! Each invariant holds in the example and is found broken where a test breaks it.
 
 use numalens_profile::ids::*;
-use numalens_profile::tables::{MainUser, PageSum, TargetPart};
+use numalens_profile::tables::{MainUser, NodePage, PageSum, TargetPart};
 use numalens_profile::testing::Synthetic;
 use numalens_profile::words::Class;
 use numalens_profile::{Profile, check};
@@ -355,6 +355,15 @@ fn sums() {
     assert_eq!(broken.len(), 1);
     assert!(
         broken[0].starts_with("sums of memory fit each other: table page_sums: row 1000 is none of "),
+        "{broken:?}"
+    );
+    let broken = summed(|profile| {
+        let (process, page) = (ProcessId(0), Page(1));
+        profile.replace([NodePage { process, page, node: None, home: None, reads: 0, writes: 0 }]).unwrap();
+    });
+    assert_eq!(broken.len(), 1);
+    assert!(
+        broken[0].starts_with("sums are those of the facts: table node_pages: all rows have 0 reads"),
         "{broken:?}"
     );
     let broken = summed(|profile| {

@@ -78,6 +78,7 @@ fn every_table_comes_back() {
             ThreadPair::TABLE,
             CachedPage::TABLE,
             MainUser::TABLE,
+            NodePage::TABLE,
             SummedWait::TABLE,
         ];
         let tables = numalens_profile::tables::TABLES.iter().filter(|table| !sums.contains(table));

@@ -342,10 +342,7 @@ impl App {
         let mut needs = needs.to_vec();
         // Advice comes next and needs the larger of the two, from which the smaller follows: so the table is walked
         // over once.
-        if needs.contains(&Need::Pages) {
-            needs.push(Need::PageUse);
-        }
-        if needs.contains(&Need::MainUsers) {
+        if needs.contains(&Need::Pages) || needs.contains(&Need::MainUsers) {
             needs.push(Need::PageSums);
         }
         let datasets = self.datasets();

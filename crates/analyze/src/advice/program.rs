@@ -257,7 +257,7 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
     if pages.is_empty() {
         return None;
     }
-    let cached = match &dataset.facts.rollup {
+    let cached = match &dataset.facts.summed.rollup {
         Some(rollup) => rollup.cached_pages(),
         None => cached_crowds(usages),
     };

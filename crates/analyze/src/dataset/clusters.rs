@@ -48,7 +48,7 @@ type Place = (ThreadId, Option<NodeId>);
 
 /// Accesses of each thread, initialisations left out.
 pub fn threads(dataset: &Dataset) -> BTreeMap<ThreadId, f64> {
-    match &dataset.facts.rollup {
+    match &dataset.facts.summed.rollup {
         Some(_) => summed_threads(dataset),
         None => Pages::of(dataset).threads(),
     }
@@ -240,7 +240,7 @@ impl<'a> Shared<'a> {
 
 /// Who shares pages with whom, initialisations left out.
 pub fn communication(dataset: &Dataset) -> Communication {
-    let (pairs, threads) = match &dataset.facts.rollup {
+    let (pairs, threads) = match &dataset.facts.summed.rollup {
         Some(rollup) => (rollup.pairs(), summed_threads(dataset)),
         None => {
             let pages = Pages::of(dataset);

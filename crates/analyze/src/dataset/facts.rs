@@ -34,10 +34,7 @@ pub struct Facts {
     pub by_object: ObjectFacts,
     pub by_page: Arc<PageFacts>,
     pub page_use: Arc<PageUse>,
-    /// The profile's sums of it, where they stand for it: then `page_use` is empty unless somebody asked for it.
-    pub rollup: Option<Arc<Rollup>>,
-    /// Whose pages are, of those sums.
-    pub main_users: Vec<MainUser>,
+    pub summed: Summed,
     pub page_use_by_time: Arc<PageUseByTime>,
     pub fetches: CodeFacts,
     pub allocations: Vec<Allocation>,
@@ -47,6 +44,15 @@ pub struct Facts {
     pub node_times: NodeTimes,
     pub object_events: Events,
     pub thread_events: Events,
+}
+
+/// The profile's sums of page accesses, where they stand for those.
+#[derive(Default)]
+pub struct Summed {
+    /// Of page use, which is empty then unless somebody asked for it.
+    pub rollup: Option<Arc<Rollup>>,
+    /// Whose pages are.
+    pub main_users: Vec<MainUser>,
 }
 
 /// What is known of cache lines.
@@ -97,7 +103,7 @@ static LOADERS: &[Loader] = &[
         need: Need::PageSums,
         load: page_sums,
         take: |facts, more| {
-            swap(&mut facts.rollup, &mut more.rollup);
+            swap(&mut facts.summed.rollup, &mut more.summed.rollup);
             // Where there are none they are all facts.
             if !more.page_use.sums.is_empty() {
                 facts.page_use = more.page_use.clone();
@@ -108,15 +114,15 @@ static LOADERS: &[Loader] = &[
         need: Need::MainUsers,
         load: |source, facts| {
             let is_summed = source.has(Need::MainUsers) && !source.has(Need::Pages);
-            facts.main_users = if is_summed { source.request.profile.rows()? } else { Vec::new() };
+            facts.summed.main_users = if is_summed { source.request.profile.rows()? } else { Vec::new() };
             Ok(())
         },
-        take: |facts, more| swap(&mut facts.main_users, &mut more.main_users),
+        take: |facts, more| swap(&mut facts.summed.main_users, &mut more.summed.main_users),
     },
     Loader {
         need: Need::PageUse,
         load: |source, facts| {
-            let sums = source.has(Need::PageSums) && facts.rollup.is_none();
+            let sums = source.has(Need::PageSums) && facts.summed.rollup.is_none();
             let asked = sums || source.has(Need::PageUse);
             let page_use = source.pages_if::<AddingPageUse>(asked, |whole| &whole.facts.page_use);
             page_use.map(|page_use| facts.page_use = page_use)
@@ -260,9 +266,12 @@ fn imported(source: &Source<'_>) -> Result<Option<ImportedTotals>, Error> {
 fn by_page(source: &Source<'_>, facts: &mut Facts) -> Result<(), Error> {
     let both = source.has(Need::Pages) && source.has(Need::PageUse);
     // Who used which page, without what page use know beyond that: the table need not be read twice.
-    facts.by_page = match both && source.whole_pages(Need::Pages).is_none() {
-        true => Arc::new(PageFacts::of(&facts.page_use)),
-        false => source.pages::<AddingPages>(|whole| &whole.facts.by_page)?,
+    let is_known = source.whole_pages(Need::Pages).is_some();
+    let summed = if source.has(Need::Pages) && !both && !is_known { source.node_pages()? } else { None };
+    facts.by_page = match summed {
+        Some(pages) => Arc::new(pages),
+        None if both && !is_known => Arc::new(PageFacts::of(&facts.page_use)),
+        None => source.pages::<AddingPages>(|whole| &whole.facts.by_page)?,
     };
     Ok(())
 }
@@ -281,7 +290,7 @@ fn line_pairs(source: &Source<'_>, facts: &mut Facts) -> Result<(), Error> {
 }
 
 fn page_sums(source: &Source<'_>, facts: &mut Facts) -> Result<(), Error> {
-    facts.rollup = source.rollup(&facts.sites)?;
+    facts.summed.rollup = source.rollup(&facts.sites)?;
     Ok(())
 }
 

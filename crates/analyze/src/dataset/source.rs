@@ -5,14 +5,15 @@ use crate::dataset::options::Options;
 use crate::facts::code::Code;
 use crate::facts::filter::{FilteredRow, RowFilter};
 use crate::facts::first_accesses::Events;
-use crate::facts::fold::{Context, FoldOf, Need};
+use crate::facts::fold::{Context, Fold, FoldOf, Need};
+use crate::facts::page_use::{AddingPages, PageFacts};
 use crate::facts::rollup::Rollup;
 use crate::facts::sites::SiteFacts;
 use crate::facts::sorted::{Keep, Kept, Times};
 use crate::facts::waiting::Waiting;
 use crate::model::about::About;
 use numalens_profile::ids::ProcessId;
-use numalens_profile::tables::{ObjectAccess, PageAccess, Process, Sample, SiteAccess};
+use numalens_profile::tables::{NodePage, ObjectAccess, PageAccess, Process, Sample, SiteAccess};
 use numalens_profile::{Error, Extremes, Profile, Row};
 use std::sync::Arc;
 
@@ -58,14 +59,18 @@ impl Request<'_> {
     }
 }
 
-/// What is read for `needs`: sums of the profile stand for the facts where it has any and nothing is filtered.
+/// Whether sums of the profile stand for its facts, unless these do not fit what waits in the part.
+fn is_summed(profile: &Profile, options: &Options) -> Result<bool, Error> {
+    Ok(options.pids.is_empty() && options.filter.leaves_pages_alone() && Rollup::is_in(profile)?)
+}
+
+/// What is read for `needs`: sums of the profile stand for the facts where it has any and all pages are looked at.
 ///
 /// # Errors
 /// The profile cannot be read.
 pub fn asked(profile: &Profile, options: &Options, needs: &[Need]) -> Result<Vec<Need>, Error> {
     let mut asked = needs.to_vec();
-    let is_summed = *options == Options::default() && Rollup::is_in(profile)?;
-    let instead: &[(Need, Need)] = match is_summed {
+    let instead: &[(Need, Need)] = match is_summed(profile, options)? {
         // What waits, which they leave out, is known by instructions and their names.
         true => &[(Need::PageSums, Need::Sites), (Need::PageSums, Need::Names)],
         false => &[(Need::PageSums, Need::PageUse), (Need::MainUsers, Need::Pages)],
@@ -157,6 +162,16 @@ impl<'a> Source<'a> {
         let rollup = Rollup::read(self.request.profile)?;
         let fits = rollup.fits(self.of.targets, &Waiting::of_code(sites, self.code));
         Ok(fits.then(|| Arc::new(rollup)))
+    }
+
+    /// The sums of nodes' accesses to pages, where the profile has them and they stand for the facts.
+    pub fn node_pages(&self) -> Result<Option<PageFacts>, Error> {
+        let Request { profile, options, .. } = *self.request;
+        if !is_summed(profile, options)? || profile.count::<NodePage>()? == 0 {
+            return Ok(None);
+        }
+        let add = |pages: &mut AddingPages, row: NodePage| pages.add_sum(&row);
+        Ok(Some(profile.fold(NodePage::COLUMNS, AddingPages::default, add, AddingPages::merge)?.finish()))
     }
 
     /// A dataset whose pages are those of the part as well.

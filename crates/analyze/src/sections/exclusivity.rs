@@ -34,7 +34,7 @@ pub fn of_application(dataset: &Dataset, doubts: &mut Vec<String>) -> Value {
         let pages = u64::from(users.iter().any(|one| by_nodes(&one)));
         *all = both(*all, [of_main, of_all, samples, pages]);
     };
-    let [max, sum, samples, pages] = match &dataset.facts.main_users[..] {
+    let [max, sum, samples, pages] = match &dataset.facts.summed.main_users[..] {
         [] => dataset.facts.by_page.sums.fold_pages(|| [0; 4], add, both),
         sums => {
             let total = |of: fn(&MainUser) -> u64| tally::total(sums.iter().map(of));

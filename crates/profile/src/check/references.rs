@@ -229,6 +229,9 @@ fn of_sums(checked: &Checked<'_>) -> Found {
         })?,
         refer(profile, [process], |row: &CachedPage| [Some(row.process.0)])?,
         refer(profile, [node], |row: &MainUser| [Some(row.node.0.into())])?,
+        refer(profile, [process, node, home], |row: &NodePage| {
+            [Some(row.process.0), row.node.map(|id| id.0.into()), row.home.map(|id| id.0.into())]
+        })?,
         refer(profile, [site], |row: &SummedWait| [Some(row.site.0)])?,
     ];
     Ok(found.into_iter().flatten().collect())

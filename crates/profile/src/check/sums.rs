@@ -47,7 +47,20 @@ pub(super) fn of_threads(checked: &Checked<'_>) -> Found {
             format!("thread {thread} has {here} {what} where page_accesses have {there}")
         }));
     }
-    Ok(failures.found(PageSum::TABLE).into_iter().collect())
+    Ok(failures.found(PageSum::TABLE).into_iter().chain(of_pages(profile, &facts)?).collect())
+}
+
+/// Pages have as many accesses as threads make.
+fn of_pages(profile: &Profile, facts: &Sums) -> Result<Option<(&'static str, String)>, Error> {
+    let plus = |a: [u128; 2], b: [u128; 2]| [a[0] + b[0], a[1] + b[1]];
+    let add = |sum: &mut [u128; 2], row: NodePage| *sum = plus(*sum, [row.reads, row.writes].map(u128::from));
+    let here = profile.fold(&["reads", "writes"], || [0; 2], add, plus)?;
+    let there = facts.values().copied().fold([0; 2], plus);
+    let differs = ["reads", "writes"].into_iter().zip(here.into_iter().zip(there)).find(|(_, (a, b))| a != b);
+    let is_there = profile.count::<NodePage>()? > 0;
+    Ok(differs.filter(|_| is_there).map(|(what, (here, there))| {
+        (NodePage::TABLE, format!("all rows have {here} {what} where page_accesses have {there}"))
+    }))
 }
 
 /// No part is more than the whole, and rows are those of `pages`.
