@@ -11,7 +11,7 @@ use super::sums;
 use super::tell::{self, tell};
 pub use args::Args;
 use naming::Naming;
-use numalens_analyze::{Dataset, rollup, sections};
+use numalens_analyze::{Dataset, sections};
 use numalens_collect::doctor;
 use numalens_collect::launch::{LaunchError, Progress, RecordError, Target, keep_files_private};
 use numalens_collect::perf::Scope;
@@ -89,7 +89,7 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
 
 /// Says what comes first in the profile, unless the user wants no words, and adds sums to a large one.
 fn close(profile: &Profile, quiet: bool) {
-    let is_large = rollup::is_worth_it(profile).unwrap_or(false);
+    let is_large = sums::are_due(profile).unwrap_or(false);
     if quiet && !is_large {
         return;
     }
