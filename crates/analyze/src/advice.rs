@@ -27,6 +27,7 @@ mod snippets;
 mod unbound;
 
 pub(crate) use candidate::{LEAST_GAIN, LEAST_SAMPLES};
+pub(crate) use program::cached_crowds;
 
 use crate::dataset::Dataset;
 use crate::dataset::options::Options;
@@ -49,7 +50,7 @@ const MOST: usize = 20;
 
 /// What a dataset must have been loaded with.
 pub const NEEDS: &[Need] =
-    &[Need::PageUse, Need::Objects, Need::Fetches, Need::CacheLines, Need::Names, Need::Sites, Need::Uses];
+    &[Need::PageSums, Need::Objects, Need::Fetches, Need::CacheLines, Need::Names, Need::Sites, Need::Uses];
 
 /// Loads what advice needs, and gives it. The first report is `meta`.
 ///

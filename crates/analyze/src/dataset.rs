@@ -20,9 +20,11 @@ use crate::dataset::program::Program;
 use crate::facts::code::{Code, OwnPlace};
 use crate::facts::contended_lines::Lines;
 use crate::facts::placed::FirstTouches;
+use crate::facts::rollup::MemoryUse;
 use crate::facts::totals::{Basis, Totals};
 use crate::facts::wrappers::Wrappers;
 use crate::model::about::About;
+use crate::model::tally::Tally;
 use numalens_profile::ids::{SiteId, StackId};
 use numalens_simulate::CostModel;
 use numalens_topology::{Machine, NodeId};
@@ -66,7 +68,18 @@ impl Dataset {
             page_use: &self.facts.page_use,
             ends_before: &ends_before,
         };
-        self.derived.totals.get_or_init(|| Totals::new(&basis, model))
+        self.derived.totals.get_or_init(|| match &self.facts.summed.rollup {
+            Some(rollup) => rollup.totals(&basis, model),
+            None => Totals::new(&basis, model),
+        })
+    }
+
+    /// Who uses which memory: by page, or summed.
+    pub fn memory_uses(&self) -> Box<dyn Iterator<Item = (MemoryUse, Tally)> + '_> {
+        match &self.facts.summed.rollup {
+            Some(rollup) => Box::new(rollup.uses(&self.memory.targets)),
+            None => Box::new(self.facts.page_use.sums.iter().map(|(key, tally)| (MemoryUse::from(key), tally))),
+        }
     }
 
     /// What is known of its cache lines.

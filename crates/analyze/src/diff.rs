@@ -51,7 +51,7 @@ pub struct Diff {
     pub scalars: Vec<Scalar>,
 }
 
-const NEEDS: &[Need] = &[Need::Sites, Need::Pages, Need::Placed, Need::Objects, Need::Names];
+const NEEDS: &[Need] = &[Need::Sites, Need::MainUsers, Need::Placed, Need::Objects, Need::Names];
 
 /// Compares two profiles.
 ///

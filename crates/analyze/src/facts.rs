@@ -26,6 +26,7 @@ pub mod page_use;
 pub mod placed;
 pub mod placement_targets;
 pub mod policies;
+pub mod rollup;
 pub mod runtime;
 pub mod shared_pages;
 pub mod shared_use;

@@ -12,7 +12,7 @@
 //! | `dataset/` | the facts of one profile: what is read, how it is kept for the next question |
 //! | [`advice`] | patterns found in a dataset, and their remedies |
 //! | [`sections`] | one file each; `sections.rs` has a row for each |
-//! | [`diff`], [`whatif`], [`paths`], [`disassembly`] | questions that are no section |
+//! | [`diff`], [`whatif`], [`paths`], [`disassembly`], [`rollup`] | questions that are no section |
 //!
 //! To add an analysis: its file in `sections/`, and a row in `sections.rs`.
 
@@ -23,6 +23,7 @@ pub mod disassembly;
 mod facts;
 mod model;
 pub mod paths;
+pub mod rollup;
 pub mod sections;
 pub mod whatif;
 

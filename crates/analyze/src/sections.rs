@@ -106,7 +106,7 @@ pub static ALL: &[Section] = &[
     Section {
         name: "summary",
         help: "the figures of the whole program",
-        needs: &[Need::Sites, Need::Pages, Need::Placed],
+        needs: &[Need::Sites, Need::MainUsers, Need::Placed],
         run: summary::run,
         first: None,
         folded: None,
@@ -205,7 +205,7 @@ pub static ALL: &[Section] = &[
     Section {
         name: "objects",
         help: "accesses by allocation, variable, file, code, stack",
-        needs: &[Need::Sites, Need::Objects, Need::PageUse, Need::CacheLines, Need::Names],
+        needs: &[Need::Sites, Need::Objects, Need::PageSums, Need::CacheLines, Need::Names],
         run: objects::run,
         first: None,
         folded: None,
@@ -250,7 +250,7 @@ pub static ALL: &[Section] = &[
     Section {
         name: "communication",
         help: "which threads use the same pages, or cache lines",
-        needs: &[Need::PageUse, Need::LinePairs, Need::Sites],
+        needs: &[Need::PageSums, Need::LinePairs, Need::Sites],
         run: communication::run,
         first: None,
         folded: None,

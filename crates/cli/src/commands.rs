@@ -18,6 +18,7 @@ pub mod pack;
 pub mod record;
 pub mod report;
 pub mod simulate;
+mod sums;
 pub mod tell;
 pub mod terms;
 pub mod unpack;

@@ -11,6 +11,7 @@ mod misses;
 mod pages;
 mod references;
 mod rows;
+mod sums;
 mod totals;
 
 use crate::error::Error;
@@ -68,6 +69,8 @@ const INVARIANTS: &[Invariant] = &[
     ("cache lines count the accesses of pages", lines::accesses),
     ("threads communicate by transitions", lines::communication),
     ("what misses a cache is accessed", misses::misses),
+    ("sums are those of the facts", sums::of_threads),
+    ("sums of memory fit each other", sums::of_memory),
 ];
 
 /// Number of invariants that [`check`] checks; the checksums are one more.

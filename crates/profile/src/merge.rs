@@ -96,8 +96,9 @@ struct Copying<'a> {
     writer: &'a mut Writer,
 }
 
-/// Tables that are not copied row by row: [`Code`] and the machine, which all profiles share, and `meta`.
-const APART: [&str; 7] = [
+/// Tables that are not copied row by row: [`Code`] and the machine, which all profiles share, `meta`, and sums, which
+/// are others of all facts together.
+const APART: [&str; 15] = [
     Module::TABLE,
     Site::TABLE,
     Function::TABLE,
@@ -105,6 +106,14 @@ const APART: [&str; 7] = [
     MachineNode::TABLE,
     MetaEntry::TABLE,
     PageAccess::TABLE,
+    PageSum::TABLE,
+    TargetSum::TABLE,
+    TargetPart::TABLE,
+    ThreadPair::TABLE,
+    CachedPage::TABLE,
+    MainUser::TABLE,
+    NodePage::TABLE,
+    SummedWait::TABLE,
 ];
 
 impl Visitor for Copying<'_> {

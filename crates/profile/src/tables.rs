@@ -325,6 +325,112 @@ table! {
         period: u64,
     }
 
+    /// Sum of `page_accesses`, of large exact recordings: accesses of one thread to the pages of one home on memory
+    /// that is one to analyses. This table and the seven below it are written together, when the names of code are
+    /// known; a profile that lacks them says the same with all facts.
+    PageSum = "page_sums" {
+        /// The memory: the first of its rows of `pages`, which count from 0 in the order of process, page and
+        /// `bin_from`. Those of one object and one first toucher are one; where no object is known, those that one
+        /// instruction has touched first. None: no row has the pages.
+        first_row: Option<u32>,
+        thread: ThreadId,
+        /// The node that the thread was bound to; none: unpinned.
+        node: Option<NodeId>,
+        /// Where the pages were then.
+        home: Option<NodeId>,
+        /// By the first toucher, at the time of the touch.
+        initial: bool,
+        reads: u64,
+        writes: u64,
+        /// Those of them that wait for other threads.
+        waiting_reads: u64,
+        waiting_writes: u64,
+    }
+
+    /// Sum of `page_accesses`: how the nodes share memory that one line of the program could place otherwise, and what
+    /// of it stays in caches. Accesses that wait and initialisations are left out.
+    TargetSum = "target_sums" {
+        /// The first of its rows of `pages`, as in `page_sums`.
+        first_row: u32,
+        /// Accesses from nodes, and those of them to pages that have two or more.
+        accesses: u64,
+        shared: u64,
+        /// Of the latter, in parts of 2^-40: those that have the node of another one that is drawn of their page. The
+        /// lower 64 bits, and those above.
+        same: u64,
+        same_high: u64,
+        /// Accesses from anywhere, and those of them to pages that stay in private caches.
+        used: u64,
+        cached: u64,
+        /// By nodes other than the maker's, waiting included.
+        others_reads: u64,
+        others_writes: u64,
+        /// By the maker's: before the time bin in which others begin, in it, and since.
+        before_reads: u64,
+        before_writes: u64,
+        opening_reads: u64,
+        opening_writes: u64,
+        own_reads: u64,
+        own_writes: u64,
+    }
+
+    /// Sum of `page_accesses`: accesses of one node to one part of such memory. Of all huge pages, and of all small
+    /// pages where few were used twice.
+    TargetPart = "target_parts" {
+        /// The memory, as in `target_sums`.
+        first_row: u32,
+        huge: bool,
+        process: ProcessId,
+        /// Of the page, in pages of its size.
+        number: u64,
+        node: NodeId,
+        accesses: u64,
+    }
+
+    /// Sum of `page_accesses`: accesses that two threads make to the same pages, of each page as many as the one makes
+    /// that uses it less. Initialisations are left out. Where pages have few accesses, neighbouring ones count as one.
+    ThreadPair = "thread_pairs" {
+        thread: ThreadId,
+        node: Option<NodeId>,
+        /// It comes later in the order of threads and nodes.
+        other: ThreadId,
+        other_node: Option<NodeId>,
+        accesses: f64,
+    }
+
+    /// Sum of `page_accesses`: a page with several small objects whose users have it in their caches.
+    CachedPage = "cached_pages" {
+        process: ProcessId,
+        page: Page,
+    }
+
+    /// Sum of `page_accesses`: accesses to pages that one node uses more than others do, and those from nodes with
+    /// CPUs.
+    MainUser = "main_users" {
+        node: NodeId,
+        /// By the node itself, and by all.
+        own: u64,
+        accesses: u64,
+    }
+
+    /// Sum of `page_accesses` where many threads use the same pages: accesses from a node to a page while it had one
+    /// home.
+    NodePage = "node_pages" {
+        process: ProcessId,
+        page: Page,
+        /// The node that the threads were bound to; none: unpinned.
+        node: Option<NodeId>,
+        home: Option<NodeId>,
+        reads: u64,
+        writes: u64,
+    }
+
+    /// Accesses of an instruction that the sums took for waiting. Sums of other names of code say nothing.
+    SummedWait = "summed_waits" {
+        site: SiteId,
+        accesses: u64,
+    }
+
     /// A period in which a run of `count` neighbouring pages, placed alike, had one home.
     PlacedPages = "pages" {
         process: ProcessId,

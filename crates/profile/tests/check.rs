@@ -1,6 +1,7 @@
 //! Each invariant holds in the example and is found broken where a test breaks it.
 
 use numalens_profile::ids::*;
+use numalens_profile::tables::{MainUser, NodePage, PageSum, TargetPart};
 use numalens_profile::testing::Synthetic;
 use numalens_profile::words::Class;
 use numalens_profile::{Profile, check};
@@ -311,4 +312,71 @@ fn totals() {
         example.site_accesses.iter_mut().for_each(|fact| (fact.samples, fact.period) = (0, 1));
     });
     assert_eq!(estimate, [""; 0]);
+}
+
+/// The violations of the example with sums of each thread's page accesses, after a change.
+fn summed(change: impl FnOnce(&Profile)) -> Vec<String> {
+    let scratch = tempfile::tempdir().unwrap();
+    let example = Synthetic::example();
+    let profile = Profile::open(&example.write(&scratch.path().join("a.numalens")).unwrap()).unwrap();
+    let sums = example.page_accesses.iter().map(|row| PageSum {
+        first_row: Some(0),
+        thread: row.thread,
+        node: row.node,
+        home: row.home,
+        initial: false,
+        reads: row.reads,
+        writes: row.writes,
+        waiting_reads: 0,
+        waiting_writes: 0,
+    });
+    profile.replace(sums).unwrap();
+    change(&profile);
+    check(&profile).unwrap().iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn sums() {
+    assert_eq!(summed(|_| ()), [""; 0]);
+    let broken = summed(|profile| {
+        let mut sums = profile.rows::<PageSum>().unwrap();
+        sums.iter_mut().filter(|row| row.thread == ThreadId(0)).for_each(|row| row.reads += 1);
+        profile.replace(sums).unwrap();
+    });
+    assert!(
+        broken.len() == 1 && broken[0].starts_with("sums are those of the facts: table page_sums: thread 0 has "),
+        "{broken:?}"
+    );
+    let broken = summed(|profile| {
+        let mut sums = profile.rows::<PageSum>().unwrap();
+        sums[0].first_row = Some(1000);
+        profile.replace(sums).unwrap();
+    });
+    assert_eq!(broken.len(), 1);
+    assert!(
+        broken[0].starts_with("sums of memory fit each other: table page_sums: row 1000 is none of "),
+        "{broken:?}"
+    );
+    let broken = summed(|profile| {
+        let (process, page) = (ProcessId(0), Page(1));
+        profile.replace([NodePage { process, page, node: None, home: None, reads: 0, writes: 0 }]).unwrap();
+    });
+    assert_eq!(broken.len(), 1);
+    assert!(
+        broken[0].starts_with("sums are those of the facts: table node_pages: all rows have 0 reads"),
+        "{broken:?}"
+    );
+    let broken = summed(|profile| {
+        let node = NodeId(0);
+        profile.replace([MainUser { node, own: 3, accesses: 2 }]).unwrap();
+        let part = TargetPart { first_row: 0, huge: true, process: ProcessId(0), number: 7, node, accesses: 1 };
+        profile.replace([part]).unwrap();
+    });
+    assert_eq!(
+        broken,
+        [
+            "sums of memory fit each other: table target_parts: row 0 begins no memory of target_sums",
+            "sums of memory fit each other: table main_users: 3 of 2 accesses are the main user's",
+        ]
+    );
 }

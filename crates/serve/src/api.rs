@@ -342,8 +342,8 @@ impl App {
         let mut needs = needs.to_vec();
         // Advice comes next and needs the larger of the two, from which the smaller follows: so the table is walked
         // over once.
-        if needs.contains(&Need::Pages) {
-            needs.push(Need::PageUse);
+        if needs.contains(&Need::Pages) || needs.contains(&Need::MainUsers) {
+            needs.push(Need::PageSums);
         }
         let datasets = self.datasets();
         let mut datasets = datasets.lock().unwrap_or_else(PoisonError::into_inner);

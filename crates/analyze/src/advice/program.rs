@@ -7,6 +7,7 @@ use crate::dataset::usages::Usages;
 use crate::facts::code::OwnPlace;
 use crate::facts::objects::pages_of;
 use crate::facts::page_sums::OfPage;
+use crate::facts::rollup::MemoryUse;
 use crate::facts::usage::Usage;
 use crate::model::counts::{Counts, percent};
 use crate::model::intervals;
@@ -19,7 +20,7 @@ use numalens_profile::words::{Class, ObjectKind};
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Threads that share, and the node that each would have if they were together.
 pub struct Clusters {
@@ -73,14 +74,11 @@ fn unpinned(usages: &Usages) -> Option<Candidate> {
         }
     }
     let site = *sites.iter().rev().max_by_key(|(_, n)| **n)?.0;
-    let threads: std::collections::BTreeSet<ThreadId> = usages
+    let threads: BTreeSet<ThreadId> = usages
         .dataset
-        .facts
-        .page_use
-        .sums
-        .iter()
-        .filter(|(key, _)| key.node.is_none())
-        .map(|(key, _)| key.thread)
+        .memory_uses()
+        .filter(|(used, _)| used.by.node.is_none())
+        .map(|(used, _)| used.by.thread)
         .collect();
     let evidence = vec![
         Field::metric(&metrics::UNPINNED_SHARE, all.percent(all.unpinned())),
@@ -107,11 +105,11 @@ fn apart(usages: &Usages, clusters: &Clusters) -> Option<Candidate> {
     let dataset = usages.dataset;
     let (mut before, mut after) = (Traffic::default(), Traffic::default());
     let mut sites: BTreeMap<SiteId, u64> = BTreeMap::new();
-    for (key, tally) in dataset.facts.page_use.sums.iter() {
-        let (Some(node), Some(run)) = (clusters.nodes.get(&key.thread), key.run) else { continue };
+    for (MemoryUse { run, by }, tally) in dataset.memory_uses() {
+        let (Some(node), Some(run)) = (clusters.nodes.get(&by.thread), run) else { continue };
         let toucher = dataset.memory.targets.toucher_of(run).0.and_then(|thread| clusters.nodes.get(&thread));
-        let new_home = toucher.and_then(|toucher| dataset.machine.nearest_with_memory(*toucher)).or(key.home);
-        before.add(key.node, key.home, tally.accesses() as f64);
+        let new_home = toucher.and_then(|toucher| dataset.machine.nearest_with_memory(*toucher)).or(by.home);
+        before.add(by.node, by.home, tally.accesses() as f64);
         after.add(Some(*node), new_home, tally.accesses() as f64);
     }
     let together: Vec<&Cluster> = clusters.found.iter().filter(|cluster| cluster.threads.len() > 1).collect();
@@ -219,10 +217,8 @@ const CACHED_CODE_PAGES: usize = 8;
 /// Percent of all fetches that code must have from another node to be worth a word.
 const LEAST_REMOTE_CODE: f64 = 20.0;
 
-/// Pages that several small objects lie on, each object used by one node, but not all by the same one. Where the users
-/// have the page in their caches it does not matter.
-fn crowded_pages(usages: &Usages) -> Option<Candidate> {
-    let dataset = usages.dataset;
+/// Small objects that lie on one page each, where there are several of them on it.
+fn crowds(dataset: &Dataset) -> BTreeMap<(ProcessId, Page), Vec<ObjectId>> {
     let mut pages: BTreeMap<(ProcessId, Page), Vec<ObjectId>> = BTreeMap::new();
     let is_small = |object: &&Object| object.count == 1 && object.size > 0 && object.size < Page::BYTES;
     for object in dataset.memory.objects.values().filter(is_small) {
@@ -232,16 +228,40 @@ fn crowded_pages(usages: &Usages) -> Option<Candidate> {
         }
     }
     pages.retain(|_, objects| objects.len() > 1);
-    if pages.is_empty() {
-        return None;
+    pages
+}
+
+/// Pages of several small objects whose users have them in their caches, in the order of pages.
+pub(crate) fn cached_crowds(usages: &Usages) -> Vec<(ProcessId, Page)> {
+    let (dataset, crowds) = (usages.dataset, crowds(usages.dataset));
+    if crowds.is_empty() {
+        return Vec::new();
     }
+    let mut cached = Vec::new();
     dataset.facts.page_use.sums.each_page(|page_use| {
         let (page, process) = page_use[0].0.page();
         let keeps = || usages.working_sets.keep_page(&dataset.memory.targets, page_use, &usages.waiting);
-        if pages.contains_key(&(process, page)) && keeps() {
-            pages.remove(&(process, page));
+        if crowds.contains_key(&(process, page)) && keeps() {
+            cached.push((process, page));
         }
     });
+    cached.sort_unstable();
+    cached
+}
+
+/// Pages that several small objects lie on, each object used by one node, but not all by the same one. Where the users
+/// have the page in their caches it does not matter.
+fn crowded_pages(usages: &Usages) -> Option<Candidate> {
+    let dataset = usages.dataset;
+    let mut pages = crowds(dataset);
+    if pages.is_empty() {
+        return None;
+    }
+    let cached = match &dataset.facts.summed.rollup {
+        Some(rollup) => rollup.cached_pages(),
+        None => cached_crowds(usages),
+    };
+    cached.iter().for_each(|page| _ = pages.remove(page));
     let mut uses: FxHashMap<ObjectId, Traffic> = FxHashMap::default();
     for (key, tally) in &dataset.facts.by_object.sums {
         uses.entry(key.object).or_default().add(key.node, key.home, tally.accesses() as f64);

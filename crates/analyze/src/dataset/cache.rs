@@ -6,7 +6,7 @@
 
 use crate::dataset::Dataset;
 use crate::dataset::options::Options;
-use crate::dataset::source::{Known, LoadError};
+use crate::dataset::source::{self, Known, LoadError};
 use crate::facts::fold::Need;
 use crate::facts::sorted;
 use crate::model::about::About;
@@ -52,6 +52,7 @@ impl DatasetCache {
     /// As [`Dataset::load`]; what is kept stays.
     pub fn dataset(&mut self, profile: &Profile, options: &Options, needs: &[Need]) -> Result<&Dataset, LoadError> {
         let DatasetCache { all, whole, part, facts } = self;
+        let needs = &source::asked(profile, options, needs)?[..];
         if *options == *all {
             let known = Known { whole: None, kept: facts };
             return keep(whole, options, needs, |needs| Dataset::load_beside(profile, options, needs, known));

@@ -10,7 +10,7 @@ use crate::dataset::cells::Cells;
 use crate::facts::node_occupancy::NodeOccupancy;
 use crate::facts::page_sums::{NEIGHBOURS, OfPage};
 use crate::facts::page_use::PageUseKey;
-use crate::model::tally::Tally;
+use crate::model::tally::{self, Tally};
 use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
@@ -43,15 +43,33 @@ const SAMPLES: u64 = 6;
 const WIDEST: u32 = 9;
 const _: () = assert!(WIDEST <= NEIGHBOURS, "pages of a neighbourhood are side by side");
 
+/// A thread while it was on a node.
+type Place = (ThreadId, Option<NodeId>);
+
 /// Accesses of each thread, initialisations left out.
 pub fn threads(dataset: &Dataset) -> BTreeMap<ThreadId, f64> {
-    Pages::of(dataset).threads()
+    match &dataset.facts.summed.rollup {
+        Some(_) => summed_threads(dataset),
+        None => Pages::of(dataset).threads(),
+    }
+}
+
+/// The same of the profile's sums.
+fn summed_threads(dataset: &Dataset) -> BTreeMap<ThreadId, f64> {
+    let uses = dataset.memory_uses().filter(|(used, _)| !used.by.initial);
+    by_thread(uses.map(|(used, tally)| (used.by.thread, tally.basis())))
+}
+
+fn by_thread(uses: impl Iterator<Item = (ThreadId, u64)>) -> BTreeMap<ThreadId, f64> {
+    let mut threads: BTreeMap<ThreadId, u64> = BTreeMap::new();
+    uses.for_each(|(thread, n)| tally::add(threads.entry(thread).or_default(), n));
+    threads.into_iter().map(|(thread, n)| (thread, n as f64)).collect()
 }
 
 /// Pages without their initialisations, by themselves and by neighbourhoods.
 #[derive(Default)]
 struct Pages {
-    users: FxHashMap<(ThreadId, Option<NodeId>), u64>,
+    users: FxHashMap<Place, u64>,
     /// Neighbourhoods of each width that were used.
     used: [u64; WIDEST as usize + 1],
     first: Option<(ProcessId, u64)>,
@@ -95,9 +113,7 @@ impl Pages {
 
     /// Accesses of each thread.
     fn threads(&self) -> BTreeMap<ThreadId, f64> {
-        let mut threads: BTreeMap<ThreadId, u64> = BTreeMap::new();
-        self.users.iter().for_each(|((thread, _), n)| *threads.entry(*thread).or_default() += n);
-        threads.into_iter().map(|(thread, n)| (thread, n as f64)).collect()
+        by_thread(self.users.iter().map(|((thread, _), n)| (*thread, *n)))
     }
 
     /// Pages that stand for one, as a power of two.
@@ -124,13 +140,13 @@ struct User {
 
 /// Threads on nodes, in order.
 struct Places {
-    all: Vec<(ThreadId, Option<NodeId>)>,
-    of: FxHashMap<(ThreadId, Option<NodeId>), usize>,
+    all: Vec<Place>,
+    of: FxHashMap<Place, usize>,
 }
 
 impl Places {
     fn new(pages: &Pages) -> Places {
-        let mut all: Vec<(ThreadId, Option<NodeId>)> = pages.users.keys().copied().collect();
+        let mut all: Vec<Place> = pages.users.keys().copied().collect();
         all.sort_unstable();
         Places { of: all.iter().copied().zip(0..).collect(), all }
     }
@@ -224,8 +240,28 @@ impl<'a> Shared<'a> {
 
 /// Who shares pages with whom, initialisations left out.
 pub fn communication(dataset: &Dataset) -> Communication {
-    let pages = Pages::of(dataset);
-    let (shift, places) = (pages.neighbourhood(), Places::new(&pages));
+    let (pairs, threads) = match &dataset.facts.summed.rollup {
+        Some(rollup) => (rollup.pairs(), summed_threads(dataset)),
+        None => {
+            let pages = Pages::of(dataset);
+            (pairs_of(dataset, &pages), pages.threads())
+        }
+    };
+    let mut found = Communication { threads, ..Communication::default() };
+    for (((a, from), (b, to)), n) in pairs {
+        *found.pairs.entry((a, b)).or_default() += n;
+        *found.nodes.entry((from, to)).or_default() += n;
+    }
+    found
+}
+
+/// Accesses to shared pages of each pair of threads on nodes, whatever sums the profile has.
+pub fn pairs(dataset: &Dataset) -> BTreeMap<(Place, Place), f64> {
+    pairs_of(dataset, &Pages::of(dataset))
+}
+
+fn pairs_of(dataset: &Dataset, pages: &Pages) -> BTreeMap<(Place, Place), f64> {
+    let (shift, places) = (pages.neighbourhood(), Places::new(pages));
     let sums = &dataset.facts.page_use.sums;
     let mut shared = Shared::new(&places);
     match shift {
@@ -234,12 +270,7 @@ pub fn communication(dataset: &Dataset) -> Communication {
         _ => sums.each_page(|page| shared.add(page, shift)),
     }
     shared.end();
-    let mut found = Communication { threads: pages.threads(), ..Communication::default() };
-    for (((a, from), (b, to)), n) in shared.pairs.of(&places.all) {
-        *found.pairs.entry((a, b)).or_default() += n;
-        *found.nodes.entry((from, to)).or_default() += n;
-    }
-    found
+    shared.pairs.of(&places.all)
 }
 
 /// The clusters of a program and a node for each; nothing where threads share with all others or with none, where no

@@ -12,12 +12,14 @@ use crate::facts::line_objects::UseFacts;
 use crate::facts::node_timeline::NodeTimes;
 use crate::facts::objects::ObjectFacts;
 use crate::facts::page_use::{AddingPageUse, AddingPages, PageFacts, PageUse, PageUseByTime};
+use crate::facts::rollup::Rollup;
 use crate::facts::sites::{AddingSites, SiteFacts};
 use crate::model::counts::Counts;
 use numalens_profile::Error;
 use numalens_profile::ids::ThreadId;
 use numalens_profile::tables::{
-    Allocation, CacheLine, CodeFetch, LineCommunication, ObjectAccess, ObjectBound, Sample, SiteAccess, SiteMiss,
+    Allocation, CacheLine, CodeFetch, LineCommunication, MainUser, ObjectAccess, ObjectBound, Sample, SiteAccess,
+    SiteMiss,
 };
 use rustc_hash::FxHashMap;
 use std::mem::swap;
@@ -32,6 +34,7 @@ pub struct Facts {
     pub by_object: ObjectFacts,
     pub by_page: Arc<PageFacts>,
     pub page_use: Arc<PageUse>,
+    pub summed: Summed,
     pub page_use_by_time: Arc<PageUseByTime>,
     pub fetches: CodeFacts,
     pub allocations: Vec<Allocation>,
@@ -41,6 +44,15 @@ pub struct Facts {
     pub node_times: NodeTimes,
     pub object_events: Events,
     pub thread_events: Events,
+}
+
+/// The profile's sums of page accesses, where they stand for those.
+#[derive(Default)]
+pub struct Summed {
+    /// Of page use, which is empty then unless somebody asked for it.
+    pub rollup: Option<Arc<Rollup>>,
+    /// Whose pages are.
+    pub main_users: Vec<MainUser>,
 }
 
 /// What is known of cache lines.
@@ -88,11 +100,34 @@ static LOADERS: &[Loader] = &[
         take: |facts, more| swap(&mut facts.fetches, &mut more.fetches),
     },
     Loader {
+        need: Need::PageSums,
+        load: page_sums,
+        take: |facts, more| {
+            swap(&mut facts.summed.rollup, &mut more.summed.rollup);
+            // Where there are none they are all facts.
+            if !more.page_use.sums.is_empty() {
+                facts.page_use = more.page_use.clone();
+            }
+        },
+    },
+    Loader {
+        need: Need::MainUsers,
+        load: |source, facts| {
+            let is_summed = source.has(Need::MainUsers) && !source.has(Need::Pages);
+            facts.summed.main_users = if is_summed { source.request.profile.rows()? } else { Vec::new() };
+            Ok(())
+        },
+        take: |facts, more| swap(&mut facts.summed.main_users, &mut more.summed.main_users),
+    },
+    Loader {
         need: Need::PageUse,
         load: |source, facts| {
-            source.pages::<AddingPageUse>(|whole| &whole.facts.page_use).map(|page_use| facts.page_use = page_use)
+            let sums = source.has(Need::PageSums) && facts.summed.rollup.is_none();
+            let asked = sums || source.has(Need::PageUse);
+            let page_use = source.pages_if::<AddingPageUse>(asked, |whole| &whole.facts.page_use);
+            page_use.map(|page_use| facts.page_use = page_use)
         },
-        take: |facts, more| swap(&mut facts.page_use, &mut more.page_use),
+        take: |facts, more| facts.page_use = more.page_use.clone(),
     },
     Loader {
         need: Need::PageUseByTime,
@@ -231,9 +266,12 @@ fn imported(source: &Source<'_>) -> Result<Option<ImportedTotals>, Error> {
 fn by_page(source: &Source<'_>, facts: &mut Facts) -> Result<(), Error> {
     let both = source.has(Need::Pages) && source.has(Need::PageUse);
     // Who used which page, without what page use know beyond that: the table need not be read twice.
-    facts.by_page = match both && source.whole_pages(Need::Pages).is_none() {
-        true => Arc::new(PageFacts::of(&facts.page_use)),
-        false => source.pages::<AddingPages>(|whole| &whole.facts.by_page)?,
+    let is_known = source.whole_pages(Need::Pages).is_some();
+    let summed = if source.has(Need::Pages) && !both && !is_known { source.node_pages()? } else { None };
+    facts.by_page = match summed {
+        Some(pages) => Arc::new(pages),
+        None if both && !is_known => Arc::new(PageFacts::of(&facts.page_use)),
+        None => source.pages::<AddingPages>(|whole| &whole.facts.by_page)?,
     };
     Ok(())
 }
@@ -248,6 +286,11 @@ fn cache_lines(source: &Source<'_>, facts: &mut Facts) -> Result<(), Error> {
 fn line_pairs(source: &Source<'_>, facts: &mut Facts) -> Result<(), Error> {
     let process = |row: &LineCommunication| row.process;
     facts.lines.pairs = source.part(Need::LinePairs, process, |row_filter, row| row_filter.pair(row))?;
+    Ok(())
+}
+
+fn page_sums(source: &Source<'_>, facts: &mut Facts) -> Result<(), Error> {
+    facts.summed.rollup = source.rollup(&facts.sites)?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use crate::dataset::facts::Facts;
 use crate::dataset::memory::Memory;
 use crate::dataset::options::Options;
 use crate::dataset::program::Program;
-use crate::dataset::source::{Known, LoadError, Only, Request, Source};
+use crate::dataset::source::{self, Known, LoadError, Only, Request, Source};
 use crate::facts::code::Code;
 use crate::facts::counter_polls::CounterPolls;
 use crate::facts::filter::RowFilter;
@@ -36,6 +36,7 @@ impl Dataset {
         needs: &[Need],
         known: Known<'_>,
     ) -> Result<Dataset, LoadError> {
+        let needs = &source::asked(profile, options, needs)?[..];
         let about = about(profile, options);
         let machine = profile.machine()?;
         let processes: Vec<Process> = profile.rows()?;
@@ -49,7 +50,7 @@ impl Dataset {
         let row_filter =
             RowFilter::new(filter, &program.pinning, &code, &about, &memory.objects, &targets, tells_nodes);
         let of = Context { row_filter: &row_filter, targets: &targets, weight: about.weight() };
-        let facts = Facts::load(&Source { request: &request, about: &about, of })?;
+        let facts = Facts::load(&Source { request: &request, about: &about, code: &code, of })?;
         if !row_filter.is_open() {
             memory.placed.retain(|row| row_filter.placed(row));
             memory.objects.retain(|id, _| row_filter.has_object(*id));
@@ -58,7 +59,7 @@ impl Dataset {
         }
         drop(row_filter);
         // What it sets apart as waiting is of the instructions, which any filter chooses among.
-        let same = known.whole(Need::PageUse).filter(|_| filter.is_empty());
+        let same = known.whole(Need::PageSums).filter(|_| filter.is_empty());
         let totals = same.map(|whole| whole.derived.totals.clone()).unwrap_or_default();
         Ok(Dataset { about, machine, program, code, memory, facts, derived: Derived { totals, ..Derived::default() } })
     }
@@ -66,7 +67,7 @@ impl Dataset {
     /// Adds what another dataset of the same part of the same profile has: what was read for `needs`.
     pub fn take(&mut self, more: Dataset, needs: &[Need]) {
         self.derived.reset();
-        if needs.contains(&Need::PageUse) {
+        if needs.contains(&Need::PageSums) {
             self.derived.totals = more.derived.totals;
         }
         if needs.contains(&Need::Names) {

@@ -26,7 +26,10 @@ pub struct Memory {
 }
 
 /// Whoever needs one of these asks where pages are and whose.
-const BY_PAGES: [Need; 5] = [Need::Placed, Need::Objects, Need::Pages, Need::PageUse, Need::PageUseByTime];
+const BY_PAGES: [Need; 6] =
+    [Need::Placed, Need::Objects, Need::Pages, Need::PageUse, Need::PageSums, Need::PageUseByTime];
+/// Whoever needs one of these has targets.
+const OF_TARGETS: [Need; 2] = [Need::PageUse, Need::PageSums];
 
 impl Memory {
     /// What the request asks for, as it is without the filter.
@@ -43,8 +46,10 @@ impl Memory {
         let objects: Vec<Object> = only.rows(profile, |row: &Object| row.process)?;
         let objects: FxHashMap<ObjectId, Object> = objects.into_iter().map(|row| (row.object, row)).collect();
         let placed = placed::placements(&pages, !machine.is_virtual);
-        let by_page = [Need::PageUse, Need::PageUseByTime, Need::Pages].into_iter().any(|need| request.has(need));
-        let targets = match (by_page || is_asked_for, known.whole(Need::PageUse)) {
+        let by_page =
+            [Need::PageUse, Need::PageSums, Need::PageUseByTime, Need::Pages].into_iter().any(|need| request.has(need));
+        let whole = OF_TARGETS.into_iter().find_map(|need| known.whole(need));
+        let targets = match (by_page || is_asked_for, whole) {
             (true, Some(whole)) => whole.memory.targets.clone(),
             (true, None) => {
                 let policies = Policies::new(&program.placements, profile.meta.bin_ns, machine.is_virtual);
@@ -66,7 +71,7 @@ impl Memory {
         if Memory::is_of(needs) {
             (self.pages, self.placed, self.objects) = (more.pages, more.placed, more.objects);
         }
-        if needs.contains(&Need::PageUse) {
+        if OF_TARGETS.into_iter().any(|need| needs.contains(&need)) {
             self.targets = more.targets;
         }
     }

@@ -2,13 +2,18 @@
 
 use crate::dataset::Dataset;
 use crate::dataset::options::Options;
+use crate::facts::code::Code;
 use crate::facts::filter::{FilteredRow, RowFilter};
 use crate::facts::first_accesses::Events;
-use crate::facts::fold::{Context, FoldOf, Need};
+use crate::facts::fold::{Context, Fold, FoldOf, Need};
+use crate::facts::page_use::{AddingPages, PageFacts};
+use crate::facts::rollup::Rollup;
+use crate::facts::sites::SiteFacts;
 use crate::facts::sorted::{Keep, Kept, Times};
+use crate::facts::waiting::Waiting;
 use crate::model::about::About;
 use numalens_profile::ids::ProcessId;
-use numalens_profile::tables::{ObjectAccess, PageAccess, Process, Sample, SiteAccess};
+use numalens_profile::tables::{NodePage, ObjectAccess, PageAccess, Process, Sample, SiteAccess};
 use numalens_profile::{Error, Extremes, Profile, Row};
 use std::sync::Arc;
 
@@ -54,10 +59,31 @@ impl Request<'_> {
     }
 }
 
+/// Whether sums of the profile stand for its facts, unless these do not fit what waits in the part.
+fn is_summed(profile: &Profile, options: &Options) -> Result<bool, Error> {
+    Ok(options.pids.is_empty() && options.filter.leaves_pages_alone() && Rollup::is_in(profile)?)
+}
+
+/// What is read for `needs`: sums of the profile stand for the facts where it has any and all pages are looked at.
+///
+/// # Errors
+/// The profile cannot be read.
+pub fn asked(profile: &Profile, options: &Options, needs: &[Need]) -> Result<Vec<Need>, Error> {
+    let mut asked = needs.to_vec();
+    let instead: &[(Need, Need)] = match is_summed(profile, options)? {
+        // What waits, which they leave out, is known by instructions and their names.
+        true => &[(Need::PageSums, Need::Sites), (Need::PageSums, Need::Names)],
+        false => &[(Need::PageSums, Need::PageUse), (Need::MainUsers, Need::Pages)],
+    };
+    asked.extend(instead.iter().filter(|(need, _)| needs.contains(need)).map(|(_, more)| *more));
+    Ok(asked)
+}
+
 /// Where facts come from.
 pub struct Source<'a> {
     pub request: &'a Request<'a>,
     pub about: &'a About,
+    pub code: &'a Code,
     pub of: Context<'a>,
 }
 
@@ -79,9 +105,11 @@ impl<'a> Source<'a> {
 
     /// Folds accesses in the span of the filter; nothing where nobody asks for them.
     pub fn accesses<T: Keep + FilteredRow, F: FoldOf<T>>(&self) -> Result<F::Facts, Error> {
-        if !self.has(F::NEED) {
-            return Ok(F::Facts::default());
-        }
+        if self.has(F::NEED) { self.fold::<T, F>() } else { Ok(F::Facts::default()) }
+    }
+
+    /// The same, whoever asks.
+    fn fold<T: Keep + FilteredRow, F: FoldOf<T>>(&self) -> Result<F::Facts, Error> {
         let (of, Request { profile, known, only, .. }) = (self.of, *self.request);
         let wanted = |row: &T| only.has(row.process()) && row.passes(of.row_filter);
         let add = |fold: &mut F, row: &T, times: Times<'_>| fold.add(row, times, &of);
@@ -108,10 +136,42 @@ impl<'a> Source<'a> {
         &self,
         have: impl Fn(&'a Dataset) -> &'a Arc<F::Facts>,
     ) -> Result<Arc<F::Facts>, Error> {
-        match self.whole_pages(F::NEED).filter(|_| self.has(F::NEED)) {
+        self.pages_if::<F>(self.has(F::NEED), have)
+    }
+
+    /// The same for who asks for other reasons.
+    pub fn pages_if<F: FoldOf<PageAccess>>(
+        &self,
+        asked: bool,
+        have: impl Fn(&'a Dataset) -> &'a Arc<F::Facts>,
+    ) -> Result<Arc<F::Facts>, Error> {
+        match self.whole_pages(F::NEED) {
+            _ if !asked => Ok(Arc::default()),
             Some(whole) => Ok(have(whole).clone()),
-            None => Ok(Arc::new(self.accesses::<PageAccess, F>()?)),
+            None => Ok(Arc::new(self.fold::<PageAccess, F>()?)),
         }
+    }
+
+    /// The profile's sums of page accesses, where they stand for these and are of what is known now. Accesses by site
+    /// say what waits.
+    pub fn rollup(&self, sites: &SiteFacts) -> Result<Option<Arc<Rollup>>, Error> {
+        let is_asked_for = self.has(Need::PageSums) && !self.has(Need::PageUse);
+        if !is_asked_for {
+            return Ok(None);
+        }
+        let rollup = Rollup::read(self.request.profile)?;
+        let fits = rollup.fits(self.of.targets, &Waiting::of_code(sites, self.code));
+        Ok(fits.then(|| Arc::new(rollup)))
+    }
+
+    /// The sums of nodes' accesses to pages, where the profile has them and they stand for the facts.
+    pub fn node_pages(&self) -> Result<Option<PageFacts>, Error> {
+        let Request { profile, options, .. } = *self.request;
+        if !is_summed(profile, options)? || profile.count::<NodePage>()? == 0 {
+            return Ok(None);
+        }
+        let add = |pages: &mut AddingPages, row: NodePage| pages.add_sum(&row);
+        Ok(Some(profile.fold(NodePage::COLUMNS, AddingPages::default, add, AddingPages::merge)?.finish()))
     }
 
     /// A dataset whose pages are those of the part as well.

@@ -20,6 +20,10 @@ pub enum Need {
     Names,
     /// Accesses by page and thread, and whose memory the pages are.
     PageUse,
+    /// What follows from these for the whole program: of the profile's sums of them, where it has any.
+    PageSums,
+    /// How far pages are one node's, the same way.
+    MainUsers,
     /// The same over time.
     PageUseByTime,
     /// Accesses by cache line, and sampled addresses.

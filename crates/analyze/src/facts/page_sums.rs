@@ -85,6 +85,11 @@ impl<K: OfPage> PageSums<K> {
         folded.into_iter().reduce(merge).unwrap_or_else(init)
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.parts.iter().map(Packed::len).sum()
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.parts.iter().all(Packed::is_empty)

@@ -8,7 +8,7 @@ use crate::facts::waiting::Waiting;
 use crate::facts::working_sets::DensePages;
 use crate::model::sharing::Use;
 use crate::model::tally::{self, Tally};
-use numalens_profile::ids::ThreadId;
+use numalens_profile::ids::{ProcessId, ThreadId};
 use numalens_simulate::Traffic;
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
@@ -32,11 +32,11 @@ pub struct PageTotals {
 
 /// Who does something to pages, and where they are.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-struct User {
-    thread: ThreadId,
-    node: Option<NodeId>,
-    home: Option<NodeId>,
-    initial: bool,
+pub struct User {
+    pub thread: ThreadId,
+    pub node: Option<NodeId>,
+    pub home: Option<NodeId>,
+    pub initial: bool,
 }
 
 impl PageTotals {
@@ -54,9 +54,7 @@ impl PageTotals {
             // Where the page was then: another one may have its address by now.
             *self.of_run.entry(User { thread, node, home, initial }).or_default() += rest;
             if let (Some(run), Some(node), false) = (key.run, node, initial) {
-                // Processes have address spaces of their own: beyond the 52 bits of a page number there is room to say
-                // which.
-                let part = key.page.0 | u64::from(key.process.0) << 52;
+                let part = part_of(key.process, key.page.0);
                 self.add_user(of.targets.target_of(run), of.targets.small_pages_of(run), part, (node, rest.basis()));
             }
         }
@@ -85,8 +83,8 @@ impl PageTotals {
             of_target.sort_unstable();
             usage.pages.add(&of_target);
             for (_, small_pages, one) in same.iter().filter(|(_, small_pages, _)| *small_pages > 1) {
-                let number = (one.part & NUMBER) / small_pages;
-                usage.huge_pages.add(Use { part: number | one.part & !NUMBER, ..*one });
+                let (process, number) = of_part(one.part);
+                usage.huge_pages.add(Use { part: part_of(process, number / small_pages), ..*one });
             }
         }
         self.uses = uses;
@@ -94,20 +92,24 @@ impl PageTotals {
 
     /// Adds what was done to the pages of the latest row.
     fn end_run(&mut self, of: &Basis<'_>, weighed: Weigher<'_>) {
-        let mut usage = self.run.map(|run| (run, self.targets.entry(of.targets.target_of(run)).or_default()));
-        for (User { thread, node, home, initial }, tally) in self.of_run.drain() {
-            let accesses = weighed(node, home, tally.accesses());
-            self.traffic.add(node, home, accesses);
-            self.all += tally;
-            if let Some((run, usage)) = &mut usage {
-                let toucher = of.targets.toucher_of(*run).0;
-                if toucher.is_some_and(|toucher| (of.ends_before)(toucher, thread)) {
-                    tally::add(&mut usage.successors, tally.accesses());
-                }
-                usage.add((thread, node, initial), &tally, of.targets.object_of(*run));
-                usage.traffic.add(node, home, accesses);
-            }
+        let (run, mut of_run) = (self.run, std::mem::take(&mut self.of_run));
+        of_run.drain().for_each(|(user, tally)| self.add_run(of, weighed, run, user, tally));
+        self.of_run = of_run;
+    }
+
+    /// Adds what one user does to the pages of a row.
+    pub fn add_run(&mut self, of: &Basis<'_>, weighed: Weigher<'_>, run: Option<RunId>, user: User, tally: Tally) {
+        let User { thread, node, home, initial } = user;
+        let accesses = weighed(node, home, tally.accesses());
+        self.traffic.add(node, home, accesses);
+        self.all += tally;
+        let Some(run) = run else { return };
+        let usage = self.targets.entry(of.targets.target_of(run)).or_default();
+        if of.targets.toucher_of(run).0.is_some_and(|toucher| (of.ends_before)(toucher, thread)) {
+            tally::add(&mut usage.successors, tally.accesses());
         }
+        usage.add((thread, node, initial), &tally, of.targets.object_of(run));
+        usage.traffic.add(node, home, accesses);
     }
 
     /// Both together.
@@ -130,5 +132,15 @@ impl PageTotals {
     }
 }
 
-/// The bits of a page's number.
-const NUMBER: u64 = (1 << 52) - 1;
+/// The bits of a page's number. Processes have address spaces of their own: above there is room to say which.
+const NUMBER_BITS: u32 = 52;
+
+/// Where a page's number and its process are one.
+pub fn part_of(process: ProcessId, number: u64) -> u64 {
+    number | u64::from(process.0) << NUMBER_BITS
+}
+
+/// Both of them.
+pub fn of_part(part: u64) -> (ProcessId, u64) {
+    (ProcessId((part >> NUMBER_BITS) as u32), part & ((1 << NUMBER_BITS) - 1))
+}

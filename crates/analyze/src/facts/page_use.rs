@@ -16,8 +16,9 @@ use crate::facts::page_sums::{Adding, OfPage, PageSums};
 use crate::facts::placement_targets::{Cursor, RunId};
 use crate::facts::shared_use::{Shared, SharedUse};
 use crate::facts::sorted::Times;
+use crate::model::tally::{MOST, Tally};
 use numalens_profile::ids::{Bin, Page, ProcessId, ThreadId};
-use numalens_profile::tables::PageAccess;
+use numalens_profile::tables::{NodePage, PageAccess};
 use numalens_topology::NodeId;
 
 /// Which accesses are told apart.
@@ -166,6 +167,15 @@ impl PageFacts {
     pub fn of(page_use: &PageUse) -> Self {
         let key = |key: &PageUseKey| PageKey { page: key.page, process: key.process, node: key.node, home: key.home };
         PageFacts { sums: page_use.sums.by(key) }
+    }
+}
+
+impl AddingPages {
+    /// Adds what is summed already.
+    pub fn add_sum(&mut self, row: &NodePage) {
+        let NodePage { process, page, node, home, reads, writes } = *row;
+        let tally = Tally { reads: reads.min(MOST), writes: writes.min(MOST), ..Tally::default() };
+        self.sums.add(PageKey { process, page, node, home }, tally);
     }
 }
 

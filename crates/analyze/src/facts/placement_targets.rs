@@ -41,6 +41,29 @@ impl RunId {
     pub fn of_number(number: u32) -> Option<RunId> {
         number.checked_sub(1).map(RunId)
     }
+
+    /// Its place among all rows.
+    pub fn row(self) -> u32 {
+        self.0
+    }
+}
+
+/// Rows that stand for others.
+pub struct FirstRows {
+    of_target: Vec<Option<RunId>>,
+    of_run: Vec<RunId>,
+}
+
+impl FirstRows {
+    /// The first row of a target; none: it has no pages.
+    pub fn of_target(&self, target: TargetId) -> Option<RunId> {
+        self.of_target[target.0 as usize]
+    }
+
+    /// The first row with the target, object and first toucher of this one.
+    pub fn of_run(&self, run: RunId) -> RunId {
+        self.of_run[run.0 as usize]
+    }
 }
 
 /// Who touches pages first, and the node that it is on.
@@ -119,6 +142,23 @@ impl PlacementTargets {
 
     fn run(&self, run: RunId) -> &Run {
         &self.runs[run.0 as usize]
+    }
+
+    /// The row with a place among all rows.
+    pub fn run_at(&self, row: u32) -> Option<RunId> {
+        ((row as usize) < self.runs.len()).then_some(RunId(row))
+    }
+
+    /// The first row of each row's target, and of its target, object and first toucher.
+    pub fn first_rows(&self) -> FirstRows {
+        let mut of_target: Vec<Option<RunId>> = vec![None; self.all.len()];
+        let mut known: FxHashMap<(TargetId, Option<ObjectId>, Option<ThreadId>), RunId> = FxHashMap::default();
+        let of_run = |(at, run): (u32, &Run)| {
+            of_target[run.target.0 as usize].get_or_insert(RunId(at));
+            *known.entry((run.target, run.object, run.thread)).or_insert(RunId(at))
+        };
+        let of_run = (0..).zip(&self.runs).map(of_run).collect();
+        FirstRows { of_target, of_run }
     }
 
     /// Whose memory a row is.

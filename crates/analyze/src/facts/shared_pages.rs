@@ -15,12 +15,12 @@ const FINE: f64 = (1u64 << 40) as f64;
 #[derive(Clone, Default)]
 pub struct SharedPages {
     /// Of all pages, and of those that were used twice.
-    n: u64,
-    basis: u64,
+    pub n: u64,
+    pub basis: u64,
     /// What [`Sharing::same`] is of the latter, times their accesses; in parts.
-    same: u128,
+    pub same: u128,
     /// Every page and user, while the latter are few.
-    few: Vec<Use>,
+    pub few: Vec<Use>,
 }
 
 impl SharedPages {
@@ -50,11 +50,6 @@ impl SharedPages {
         }
     }
 
-    /// Accesses of all of them.
-    pub fn n(&self) -> u64 {
-        self.n
-    }
-
     /// How they are shared; where few were used twice, neighbourhoods of them, of which at least so many `parts` are
     /// told apart.
     pub fn sharing(&self, parts: u64) -> Option<Sharing> {
@@ -80,6 +75,14 @@ impl SharedHugePages {
         other.0.into_iter().for_each(|((part, user), n)| self.add(Use { part, user, n }));
     }
 
+    /// All of them, in order.
+    pub fn uses(&self) -> Vec<Use> {
+        let mut uses: Vec<Use> =
+            self.0.iter().map(|((part, user), n)| Use { part: *part, user: *user, n: *n }).collect();
+        uses.sort_unstable();
+        uses
+    }
+
     /// Accesses of all of them.
     pub fn n(&self) -> u64 {
         self.0.values().fold(0, |all, n| all.saturating_add(*n))
@@ -87,9 +90,7 @@ impl SharedHugePages {
 
     /// How they are shared.
     pub fn sharing(&self) -> Option<Sharing> {
-        sharing::of(
-            &mut self.0.iter().map(|((part, user), n)| Use { part: *part, user: *user, n: *n }).collect::<Vec<_>>(),
-        )
+        sharing::of(&mut self.uses())
     }
 }
 

@@ -71,14 +71,22 @@ impl Totals {
             |sums, page| sums.add(of, &waiting, &weighed, page),
             |one, other| one.merge(other, of, &weighed),
         );
-        let PageTotals { mut targets, traffic, all, pages, .. } = sums.finished(of, &weighed);
-        let mut usages: Vec<Usage> =
-            (0..of.targets.all.len() as u32).map(|id| targets.remove(&TargetId(id)).unwrap_or_default()).collect();
-        for (usage, shared) in usages.iter_mut().zip(&of.page_use.shared) {
+        let mut sums = sums.finished(of, &weighed);
+        let pages = std::mem::take(&mut sums.pages);
+        let mut totals = Totals::of(of, sums, waiting);
+        for (usage, shared) in totals.targets.iter_mut().zip(&of.page_use.shared) {
             usage.shared = *shared;
         }
-        let working_sets = WorkingSets::new(of.targets, pages, &usages);
+        totals.working_sets = WorkingSets::new(of.targets, pages, &totals.targets);
+        totals
+    }
+
+    /// Of the sums of all pages; nothing is known yet of what caches keep.
+    pub fn of(of: &Basis<'_>, sums: PageTotals, waiting: Waiting) -> Totals {
+        let PageTotals { mut targets, traffic, all, .. } = sums;
+        let targets =
+            (0..of.targets.all.len() as u32).map(|id| targets.remove(&TargetId(id)).unwrap_or_default()).collect();
         let blocks = Blocks::of(of.objects, of.by_object);
-        Totals { targets: usages, traffic, all, working_sets, waiting, blocks }
+        Totals { targets, traffic, all, working_sets: WorkingSets::default(), waiting, blocks }
     }
 }

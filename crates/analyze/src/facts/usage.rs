@@ -76,7 +76,7 @@ impl Usage {
 
     /// How nodes share its huge pages; nothing where most of it is used as small ones.
     pub fn huge_page_sharing(&self) -> Option<Sharing> {
-        let mostly = self.huge_pages.n() * 2 > self.pages.n();
+        let mostly = self.huge_pages.n() * 2 > self.pages.n;
         mostly.then(|| self.huge_pages.sharing()).flatten()
     }
 

@@ -41,6 +41,8 @@ pub struct Waiting {
     /// All accesses, and those that wait.
     pub all: Counts,
     counts: Counts,
+    /// Of each instruction.
+    sites: FxHashMap<SiteId, u64>,
     /// The instruction with most of them.
     pub hottest: Option<SiteId>,
     /// The part of a page's accesses that waits; absent: none.
@@ -48,18 +50,24 @@ pub struct Waiting {
 }
 
 impl Waiting {
-    /// Of accesses by site, the names of code, samples' lines and page use.
-    pub fn of(by_site: &SiteFacts, code: &Code, lines: &LineFacts, page_use: &PageUse) -> Waiting {
-        let mut sites: FxHashMap<SiteId, u64> = FxHashMap::default();
+    /// Of accesses by site and the names of code, whatever the pages are: without them.
+    pub fn of_code(by_site: &SiteFacts, code: &Code) -> Waiting {
         let mut waiting = Waiting::default();
         for ((site, class), tally) in by_site.by_site() {
             waiting.all.add(class, tally);
             if code.waits(site) {
                 waiting.counts.add(class, tally);
-                tally::add(sites.entry(site).or_default(), tally.accesses());
+                tally::add(waiting.sites.entry(site).or_default(), tally.accesses());
             }
         }
-        waiting.hottest = sites.iter().max_by_key(|(site, n)| (**n, **site)).map(|(site, _)| *site);
+        waiting.hottest = waiting.sites.iter().max_by_key(|(site, n)| (**n, **site)).map(|(site, _)| *site);
+        waiting
+    }
+
+    /// The same, with samples' lines and page use.
+    pub fn of(by_site: &SiteFacts, code: &Code, lines: &LineFacts, page_use: &PageUse) -> Waiting {
+        let mut waiting = Waiting::of_code(by_site, code);
+        let sites = waiting.sites.clone();
         let looked_at = || lines.0.iter().filter(|(key, _)| sites.contains_key(&key.site));
         let mut samples: FxHashMap<SiteId, u64> = FxHashMap::default();
         looked_at().for_each(|(key, found)| *samples.entry(key.site).or_default() += found.samples);
@@ -97,6 +105,13 @@ impl Waiting {
             *waits = (*waits + *executed as f64 / all as f64).min(1.0);
         }
         waiting
+    }
+
+    /// The instructions that wait, in order, and how often they executed.
+    pub fn sites(&self) -> Vec<(SiteId, u64)> {
+        let mut sites: Vec<(SiteId, u64)> = self.sites.iter().map(|(site, n)| (*site, *n)).collect();
+        sites.sort_unstable();
+        sites
     }
 
     /// The part of all accesses that waits, in percent.

@@ -86,6 +86,18 @@ impl WorkingSets {
         sets
     }
 
+    /// The same of sums: accesses to each target, and those to memory that stays.
+    pub fn of_sums(targets: impl Iterator<Item = (TargetId, (u64, u64))>) -> WorkingSets {
+        let used = targets.filter(|(_, (all, _))| *all > 0);
+        let targets = used.map(|(target, (all, kept))| (target, (all as f64, kept as f64))).collect();
+        WorkingSets { least: FxHashMap::default(), targets }
+    }
+
+    /// Accesses to a target, and those of them to memory that stays, where they are counted.
+    pub fn sums(&self, target: TargetId) -> (u64, u64) {
+        self.targets.get(&target).map_or((0, 0), |(all, kept)| (*all as u64, *kept as u64))
+    }
+
     /// Whether the users of a target have it in their caches, wherever it lies.
     pub fn keep(&self, target: TargetId) -> bool {
         self.targets.get(&target).is_some_and(|(all, kept)| *kept >= *all * MOSTLY)

@@ -3,7 +3,8 @@
 use crate::dataset::Dataset;
 use crate::facts::page_use::PageKey;
 use crate::model::report::Value;
-use crate::model::tally::Tally;
+use crate::model::tally::{self, Tally};
+use numalens_profile::tables::MainUser;
 use numalens_topology::NodeId;
 
 /// The sums of one page by node, in order, wherever the page was.
@@ -33,7 +34,13 @@ pub fn of_application(dataset: &Dataset, doubts: &mut Vec<String>) -> Value {
         let pages = u64::from(users.iter().any(|one| by_nodes(&one)));
         *all = both(*all, [of_main, of_all, samples, pages]);
     };
-    let [max, sum, samples, pages] = dataset.facts.by_page.sums.fold_pages(|| [0; 4], add, both);
+    let [max, sum, samples, pages] = match &dataset.facts.summed.main_users[..] {
+        [] => dataset.facts.by_page.sums.fold_pages(|| [0; 4], add, both),
+        sums => {
+            let total = |of: fn(&MainUser) -> u64| tally::total(sums.iter().map(of));
+            [total(|row| row.own), total(|row| row.accesses), 0, 0]
+        }
+    };
     if sum == 0 {
         doubts.extend(dataset.facts.sums_only().map(|missing| format!("exclusivity: {missing}")));
         return Value::Absent;

@@ -31,6 +31,7 @@ pub fn run(args: Args) -> Result<ExitCode, Report> {
     let profiles =
         args.profiles.iter().map(|path| Profile::open(path)).collect::<Result<Vec<_>, _>>().into_diagnostic()?;
     super::input::refuse_twice(&profiles)?;
-    numalens_profile::merge(&profiles, &args.output, args.force).into_diagnostic()?;
+    let merged = numalens_profile::merge(&profiles, &args.output, args.force).into_diagnostic()?;
+    super::sums::add_to(&Profile::open(&merged).into_diagnostic()?).into_diagnostic()?;
     Ok(ExitCode::SUCCESS)
 }

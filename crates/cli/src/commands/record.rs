@@ -7,6 +7,7 @@ mod plan;
 mod profile_name;
 mod progress;
 
+use super::sums;
 use super::tell::{self, tell};
 pub use args::Args;
 use naming::Naming;
@@ -61,9 +62,7 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
                     if let Err(error) = naming.map_or(Ok(()), |naming| naming.write(&profile)) {
                         tell!("numalens: functions and lines could not be found: {error}");
                     }
-                    if !quiet {
-                        summarise(&profile);
-                    }
+                    close(&profile, quiet);
                 }
                 Err(error) => {
                     tell!("numalens: the profile {} cannot be read: {error}", outcome.profile.display());
@@ -88,24 +87,39 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
     }
 }
 
-/// The lines at the end: the verdict, and what comes first in each section.
-fn summarise(profile: &Profile) {
-    let wanted: Vec<_> =
-        sections::ALL.iter().filter(|section| text::CLOSING_SECTIONS.contains(&section.name)).collect();
+/// Says what comes first in the profile, unless the user wants no words, and adds sums to a large one.
+fn close(profile: &Profile, quiet: bool) {
+    let is_large = sums::are_due(profile).unwrap_or(false);
+    if quiet && !is_large {
+        return;
+    }
     match Dataset::load(profile, &Default::default(), &text::closing_needs()) {
         Ok(dataset) => {
-            let reports = sections::first_of(&dataset, &wanted, 1);
-            let color = std::io::stderr().is_terminal()
-                && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
-            let summary = text::closing_summary(&reports, profile.path(), Look { color, width: tell::width() });
-            tell::styled(&summary);
+            if !quiet {
+                summarise(profile, &dataset);
+            }
+            if is_large && let Err(error) = sums::add(profile, &dataset) {
+                tell!("numalens: the profile {} has no sums, so it opens slowly: {error}", profile.path().display());
+            }
             // This process ends: taking a hundred thousand things apart one by one would only take time.
-            std::mem::forget((dataset, reports));
+            std::mem::forget(dataset);
         }
         Err(error) => {
             tell!("numalens: the profile {} cannot be summarised: {error}", profile.path().display());
         }
     }
+}
+
+/// The lines at the end: the verdict, and what comes first in each section.
+fn summarise(profile: &Profile, dataset: &Dataset) {
+    let wanted: Vec<_> =
+        sections::ALL.iter().filter(|section| text::CLOSING_SECTIONS.contains(&section.name)).collect();
+    let reports = sections::first_of(dataset, &wanted, 1);
+    let color = std::io::stderr().is_terminal()
+        && anstream::AutoStream::choice(&std::io::stderr()) != anstream::ColorChoice::Never;
+    let summary = text::closing_summary(&reports, profile.path(), Look { color, width: tell::width() });
+    tell::styled(&summary);
+    std::mem::forget(reports);
 }
 
 /// Ends as the program ended: its exit status, or its fatal signal.

@@ -18,6 +18,7 @@ mod regions;
 mod schemes;
 mod sealed;
 mod segments;
+mod sums;
 #[path = "../support/mod.rs"]
 mod support;
 mod tallies;

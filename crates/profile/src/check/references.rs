@@ -129,6 +129,7 @@ pub(super) fn exist(checked: &Checked<'_>) -> Found {
     let mut found = of_dimensions(checked)?;
     found.extend(of_accesses(checked)?);
     found.extend(of_events(checked)?);
+    found.extend(of_sums(checked)?);
     Ok(found)
 }
 
@@ -204,6 +205,34 @@ fn of_accesses(checked: &Checked<'_>) -> Found {
         refer(profile, [process, thread, site, object], |row: &ClassSum| {
             [Some(row.process.0), row.thread.map(|id| id.0), row.site.map(|id| id.0), row.object.map(|id| id.0)]
         })?,
+    ];
+    Ok(found.into_iter().flatten().collect())
+}
+
+/// Sums that are written beside facts.
+fn of_sums(checked: &Checked<'_>) -> Found {
+    let profile = checked.profile;
+    let Columns { process, thread, site, node, home, .. } = checked.dimensions.columns();
+    let (other, other_node) = (("other", thread.1), ("other_node", node.1));
+    let found = [
+        refer(profile, [thread, node, home], |row: &PageSum| {
+            [Some(row.thread.0), row.node.map(|id| id.0.into()), row.home.map(|id| id.0.into())]
+        })?,
+        refer(profile, [process, node], |row: &TargetPart| [Some(row.process.0), Some(row.node.0.into())])?,
+        refer(profile, [thread, node, other, other_node], |row: &ThreadPair| {
+            [
+                Some(row.thread.0),
+                row.node.map(|id| id.0.into()),
+                Some(row.other.0),
+                row.other_node.map(|id| id.0.into()),
+            ]
+        })?,
+        refer(profile, [process], |row: &CachedPage| [Some(row.process.0)])?,
+        refer(profile, [node], |row: &MainUser| [Some(row.node.0.into())])?,
+        refer(profile, [process, node, home], |row: &NodePage| {
+            [Some(row.process.0), row.node.map(|id| id.0.into()), row.home.map(|id| id.0.into())]
+        })?,
+        refer(profile, [site], |row: &SummedWait| [Some(row.site.0)])?,
     ];
     Ok(found.into_iter().flatten().collect())
 }
