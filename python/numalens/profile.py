@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from . import flows
+from .questions import Questions
 from .tables import Files, schemas
 
 
@@ -38,10 +39,14 @@ def open_all(pattern) -> "Profile":
 
     All tables have a column `profile`, the number of the profile in the order of paths; ids are unique within one profile only.
     """
-    paths = sorted(glob.glob(pattern)) if isinstance(pattern, str) else list(pattern)
+    return Profile(_paths(pattern))
+
+
+def _paths(pattern) -> list:
+    paths = sorted(glob.glob(pattern)) if isinstance(pattern, str) else builtins.list(pattern)
     if not paths:
         raise ProfileError(f"no profiles match {pattern}")
-    return Profile(paths)
+    return paths
 
 
 def _meta(files: Files) -> dict:
@@ -49,7 +54,7 @@ def _meta(files: Files) -> dict:
     return {key: json.loads(value) for key, value in zip(rows["key"], rows["value"])}
 
 
-class Profile:
+class Profile(Questions):
     """One profile, or several that are looked at together."""
 
     def __init__(self, paths):
@@ -74,16 +79,12 @@ class Profile:
         """The tables that a profile may have; those that this one lacks are empty."""
         return list(self._schemas)
 
-    def _paths(self, table: str) -> list[tuple[int, str]]:
-        named = zip(range(len(self._files)), self._files, self.metas)
-        return [(number, path) for number, files, meta in named for path in files.of(table, meta.get("files"))]
-
     def _view(self, table: str):
-        def literal(text):
-            return "'" + text.replace("'", "''") + "'"
-
-        parts = [f"select {number}::uinteger as profile, * from read_parquet({literal(path)})" for number, path in self._paths(table)]
-        if not parts:
+        """A table of all profiles in one read: the path of its file tells whose a row is."""
+        numbers = {}
+        for number, (files, meta) in enumerate(zip(self._files, self.metas)):
+            numbers.update((path, number) for path in files.of(table, meta.get("files")))
+        if not numbers:
             columns = [pa.field("profile", pa.uint32()), *self._schemas[table]]
             plain = [f.with_type(pa.string()) if pa.types.is_dictionary(f.type) else f for f in columns]
             # A table of its own: what is registered only its own connection sees, and flows have one each.
@@ -91,7 +92,17 @@ class Profile:
             self.connection.execute(f'create table "{table}" as select * from absent').fetchall()
             self.connection.unregister("absent")
             return
-        self.connection.execute(f'create view "{table}" as {" union all by name ".join(parts)}').fetchall()
+        self.connection.register("found", pa.table({"filename": [*numbers], "profile": pa.array(numbers.values(), pa.uint32())}))
+        self.connection.execute(f'create table "files of {table}" as select * from found').fetchall()
+        self.connection.unregister("found")
+        paths = ", ".join("'" + path.replace("'", "''") + "'" for path in numbers)
+        read = f"read_parquet([{paths}], union_by_name = true"
+        if len(self._files) == 1:
+            view = f"select 0::uinteger as profile, * from {read})"
+        else:
+            view = f"""select files.profile, read.* exclude (filename) from {read}, filename = true) as read
+                join "files of {table}" as files on files.filename = read.filename"""
+        self.connection.execute(f'create view "{table}" as {view}').fetchall()
 
     def sql(self, query: str, parameters=None) -> duckdb.DuckDBPyRelation:
         """A query over the tables; the answer has `.arrow()`, `.pl()`, `.df()`, `.fetchall()`, `.show()`."""

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import pathlib
+import statistics
 import subprocess
 import tempfile
 import unittest
@@ -27,6 +28,13 @@ def synthetic(directory, name, engine="sample"):
     path = pathlib.Path(directory) / name
     subprocess.run([os.environ["NUMALENS_SYNTHETIC"], str(path), engine], check=True, stdout=subprocess.DEVNULL)
     return path
+
+
+def fleet(folder, profiles=20, facts=3200):
+    """Paths of the profiles of a new fleet: 20 ranks on 10 hosts, of which crates/profile/src/testing/fleet.rs says who stands out."""
+    command = [os.environ["NUMALENS_SYNTHETIC"], "--fleet", str(profiles), "--facts", str(facts), str(folder)]
+    subprocess.run(command, check=True)
+    return sorted(pathlib.Path(folder).iterdir())
 
 
 class WithProfile(unittest.TestCase):
@@ -155,6 +163,53 @@ class Many(WithProfile):
         self.assertEqual((nodes[0]["node"], int(nodes[0]["accesses"])), (0, 52))
         lines = run.rows(numalens.questions.LINES_THAT_STAND_OUT)
         self.assertEqual((lines[0]["line"], lines[0]["profiles"], int(lines[0]["remote"])), (21, 2, 64))
+
+
+class Fleet(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        cls.run_of_all = numalens.open_all(fleet(pathlib.Path(directory.name) / "fleet"))
+
+    def test_a_host_whose_pages_are_all_on_one_node(self):
+        hosts = self.run_of_all.hosts_that_stand_out()
+        self.assertEqual([(row["host"], row["profiles"], row["busiest_node"]) for row in hosts], [("host-03", 2, 1)])
+        self.assertEqual(hosts[0]["busiest_share"], 100)
+        self.assertGreater(hosts[0]["remote_share"], 70)
+
+    def test_ranks(self):
+        ranks = self.run_of_all.ranks_that_stand_out()
+        self.assertEqual({row["mpi_rank"] for row in ranks[:2]}, {6, 7})
+        self.assertEqual({row["mpi_rank"] for row in ranks[2:4]}, {3, 12})
+        self.assertEqual({row["mpi_rank"] for row in ranks[4:]}, {1, 9, 18, 19})
+        everyone = self.run_of_all.rows(numalens.questions.RANKS_THAT_STAND_OUT)
+        self.assertEqual(len(everyone), 20)
+        self.assertEqual([row for row in everyone if row["stands_out"]], ranks)
+
+    def test_the_rule_is_of_medians(self):
+        # As statistics has them, from the shares themselves.
+        ranks = self.run_of_all.rows(numalens.questions.RANKS_THAT_STAND_OUT)
+        shares = [row["remote"] * 100 / row["accesses"] for row in ranks]
+        middle = statistics.median(shares)
+        spread = max(1.0, statistics.median(abs(share - middle) for share in shares))
+        for row, share in zip(ranks, shares):
+            self.assertAlmostEqual(row["deviation"], (share - middle) / (1.4826 * spread))
+            self.assertEqual(row["stands_out"], row["deviation"] > 3.5)
+
+    def test_a_line_and_an_object_that_are_remote_in_some_ranks(self):
+        lines = {row["line"]: row for row in self.run_of_all.lines_that_stand_out()}
+        # Each fault, and the host on which all is remote.
+        self.assertEqual({line: row["profiles_out"] for line, row in lines.items()}, {88: 4, 120: 4, 150: 4})
+        objects = {row["name"]: row for row in self.run_of_all.objects_that_stand_out()}
+        self.assertEqual({name: row["line"] for name, row in objects.items()}, {"mesh": 12, "halo": 13, "table": 14})
+        self.assertIn(objects["table"]["worst_profile"], {1, 6, 7, 18})
+        self.assertEqual(objects["table"]["excess"], lines[150]["excess"])
+
+    def test_the_number_of_a_profile_is_that_of_its_path(self):
+        rows = self.run_of_all.rows("select profile, rank from processes order by profile")
+        self.assertEqual([row["rank"] for row in rows], list(range(20)))
+        self.assertIn("rank-0007", self.run_of_all.paths[7])
 
 
 class Plots(WithProfile):

@@ -1,14 +1,28 @@
-//! Writes the synthetic profile that the tests use, for tests in other languages: `synthetic PATH [sample|exact]`. As
-//! `exact` it has counts instead of samples.
+//! Writes the synthetic profiles that the tests use, for tests in other languages: `synthetic PATH [sample|exact]`.
+//! As `exact` it has counts instead of samples. Many at once: `synthetic --fleet PROFILES --facts FACTS FOLDER`.
 
 use numalens_profile::testing::Synthetic;
+use numalens_profile::testing::fleet::Fleet;
 use numalens_profile::{Engine, RecordedUnit};
 
+const USAGE: &str = "usage: synthetic PATH [sample|exact], or synthetic --fleet PROFILES --facts FACTS FOLDER";
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let path = arguments.next().ok_or("usage: synthetic PATH [sample|exact]")?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["--fleet", profiles, "--facts", facts, folder] => {
+            Ok(Fleet { profiles: profiles.parse()?, facts: facts.parse()? }.write(folder.as_ref())?)
+        }
+        [path] | [path, "sample"] => one(path, false),
+        [path, "exact"] => one(path, true),
+        _ => Err(USAGE.into()),
+    }
+}
+
+fn one(path: &str, exact: bool) -> Result<(), Box<dyn std::error::Error>> {
     let mut example = Synthetic::example();
-    if arguments.next().as_deref() == Some("exact") {
+    if exact {
         example.samples.clear();
         (example.meta.engine, example.meta.unit, example.meta.period) = (Engine::Exact, RecordedUnit::Accesses, 1);
         example.page_accesses.iter_mut().for_each(|row| (row.samples, row.period) = (0, 1));

@@ -8,9 +8,10 @@
 
 use crate::SCHEMA_VERSION;
 use crate::error::Error;
+pub(crate) use crate::extent::Extent;
 use crate::extremes::Extremes;
 use crate::limits::{self, Texts};
-use crate::place::{self, Links};
+use crate::renumbering::Renumbering;
 use crate::row::{Batch, Row};
 use crate::seal;
 use crate::thrift;
@@ -23,77 +24,17 @@ use parquet::errors::ParquetError;
 use parquet::file::metadata::ParquetMetaDataReader;
 use parquet::file::reader::{ChunkReader, Length};
 use rustc_hash::FxHashSet;
-use std::fs::File;
-use std::io::Write;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Rows decoded at a time.
 const BATCH: usize = 16 << 10;
-/// Bytes copied at a time.
-const COPY: u64 = 1 << 20;
 /// A footer larger than this is none of ours (a row group costs about 1 KiB of it, a block 8 bytes).
 const MAX_FOOTER: u64 = 256 << 20;
 /// Key of the schema version in a file's key-value metadata.
 pub(crate) const VERSION_KEY: &str = "numalens.schema_version";
-
-/// Bytes of one table: a file, or an entry of a packed profile.
-#[derive(Clone, Debug)]
-pub(crate) struct Extent {
-    pub(crate) file: Arc<File>,
-    pub(crate) start: u64,
-    pub(crate) len: u64,
-    /// For messages.
-    pub(crate) path: PathBuf,
-}
-
-impl Extent {
-    pub(crate) fn whole(path: &Path) -> Result<Extent, Error> {
-        let file = place::open(path, Links::Refuse).map_err(|error| match error.kind() {
-            std::io::ErrorKind::InvalidInput => Error::Damaged { path: path.to_owned(), damage: error.to_string() },
-            _ => Error::io("open", path)(error),
-        })?;
-        let data = file.metadata().map_err(Error::io("read", path))?;
-        Ok(Extent { file: Arc::new(file), start: 0, len: data.len(), path: path.to_owned() })
-    }
-
-    /// Reads a range; one that does not lie in the extent is damage, found before memory is asked for.
-    pub(crate) fn read(&self, range: Range<u64>) -> Result<Vec<u8>, Error> {
-        let length = range
-            .end
-            .checked_sub(range.start)
-            .filter(|_| range.end <= self.len)
-            .and_then(|length| usize::try_from(length).ok());
-        let Some(length) = length else {
-            return Err(Error::Damaged {
-                path: self.path.clone(),
-                damage: format!("it ends at {} but refers to byte {}", self.len, range.end),
-            });
-        };
-        let mut bytes = vec![0; length];
-        self.file.read_exact_at(&mut bytes, self.start + range.start).map_err(|error| match error.kind() {
-            std::io::ErrorKind::UnexpectedEof => {
-                Error::Damaged { path: self.path.clone(), damage: "it became shorter while it was read".to_owned() }
-            }
-            _ => Error::Io { what: "read", path: self.path.clone(), source: error },
-        })?;
-        Ok(bytes)
-    }
-
-    /// Copies all of it to `to`, which is called `path` in messages.
-    pub(crate) fn copy(&self, to: &mut impl Write, path: &Path) -> Result<(), Error> {
-        let mut at = 0;
-        while at < self.len {
-            let end = (at + COPY).min(self.len);
-            to.write_all(&self.read(at..end)?).map_err(Error::io("write", path))?;
-            at = end;
-        }
-        Ok(())
-    }
-}
 
 /// Runs the decoder on bytes that may be hostile: a panic becomes an error that names the file.
 pub(crate) fn contain<R>(path: &Path, decode: impl FnOnce() -> Result<R, Error>) -> Result<R, Error> {
@@ -110,11 +51,13 @@ pub(crate) fn contain<R>(path: &Path, decode: impl FnOnce() -> Result<R, Error>)
 pub(crate) struct TableFile {
     pub(crate) extent: Extent,
     metadata: ArrowReaderMetadata,
-    blocks: Vec<u32>,
+    blocks: Arc<[u32]>,
     body: u64,
     /// What texts take, here and in the other files of the profile; and the columns of row groups that are in it.
     texts: Arc<Texts>,
     told: Mutex<FxHashSet<(usize, usize)>>,
+    /// The ids that its rows have in a profile of several; none: their own.
+    ids: Option<Arc<Renumbering>>,
 }
 
 impl TableFile {
@@ -162,9 +105,9 @@ impl TableFile {
         if version > SCHEMA_VERSION {
             return Err(Error::Newer { path, found: version, known: SCHEMA_VERSION });
         }
-        let blocks = seal::parse_blocks(value(seal::BODY_KEY).unwrap_or_default(), body, &path)?;
+        let blocks = seal::parse_blocks(value(seal::BODY_KEY).unwrap_or_default(), body, &path)?.into();
         let texts = Arc::new(Texts::of(extent.len));
-        Ok(TableFile { extent, metadata, blocks, body, texts, told: Mutex::default() })
+        Ok(TableFile { extent, metadata, blocks, body, texts, told: Mutex::default(), ids: None })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -174,6 +117,36 @@ impl TableFile {
     /// The same, counting its texts together with those of other files.
     pub(crate) fn among(self, texts: &Arc<Texts>) -> TableFile {
         TableFile { texts: texts.clone(), ..self }
+    }
+
+    /// The same as a part of a profile of several, with these ids.
+    pub(crate) fn among_profiles(&self, ids: Arc<Renumbering>, texts: Arc<Texts>) -> TableFile {
+        TableFile { texts, ids: Some(ids), ..self.again(self.extent.clone()) }
+    }
+
+    /// The same, closed while nobody reads it.
+    ///
+    /// # Errors
+    /// The system does not tell which file it is.
+    pub(crate) fn closed(&self) -> Result<TableFile, Error> {
+        Ok(self.again(self.extent.closed()?))
+    }
+
+    fn again(&self, extent: Extent) -> TableFile {
+        TableFile {
+            extent,
+            metadata: self.metadata.clone(),
+            blocks: self.blocks.clone(),
+            body: self.body,
+            texts: self.texts.clone(),
+            told: Mutex::default(),
+            ids: self.ids.clone(),
+        }
+    }
+
+    /// Whether its rows are in another file than they are read: with other ids.
+    pub(crate) fn is_renumbered(&self) -> bool {
+        self.ids.is_some()
     }
 
     pub(crate) fn row_groups(&self) -> usize {
@@ -187,7 +160,7 @@ impl TableFile {
 
     /// What the footer says of the columns of a row group.
     pub(crate) fn extremes(&self, group: usize) -> Extremes<'_> {
-        Extremes(self.metadata.metadata().row_group(group))
+        Extremes { group: self.metadata.metadata().row_group(group), ids: self.ids.as_deref() }
     }
 
     pub(crate) fn parquet(&self) -> &Arc<parquet::file::metadata::ParquetMetaData> {
@@ -238,10 +211,18 @@ impl TableFile {
 
     /// Decodes the `wanted` columns of a row group; `each` gets its rows, the other columns blank.
     pub(crate) fn decode<T: Row>(&self, group: usize, wanted: &[&str], mut each: impl FnMut(T)) -> Result<(), Error> {
+        let bit = |(place, name): (usize, &&str)| u64::from(wanted.contains(name)) << place;
+        let columns = T::COLUMNS.iter().enumerate().map(bit).sum();
         self.batches(group, wanted, &mut |batch| {
             let opened = T::open(&Batch { path: self.path(), batch, wanted })?;
-            (0..batch.num_rows()).for_each(|index| each(T::row(&opened, index)));
-            Ok(())
+            for index in 0..batch.num_rows() {
+                let mut row = T::row(&opened, index);
+                if let Some(ids) = &self.ids {
+                    row.renumber(ids, columns);
+                }
+                each(row);
+            }
+            self.ids.as_ref().map_or(Ok(()), |ids| ids.check(self.path()))
         })
     }
 
@@ -371,6 +352,8 @@ mod tests {
     use crate::ids::*;
     use crate::tables::{PageAccess, SiteAccess};
     use crate::words::Class;
+    use std::fs::File;
+    use std::path::PathBuf;
 
     fn site_access() -> SiteAccess {
         SiteAccess {

@@ -41,8 +41,15 @@ macro_rules! table {
                     Self { $($field: <$ty as $crate::row::Value>::get($field, index),)* }
                 }
 
-                fn renumber(&mut self, ids: &$crate::renumbering::Renumbering) {
-                    $(<$ty as $crate::row::Value>::renumber(&mut self.$field, ids);)*
+                #[inline]
+                fn renumber(&mut self, ids: &$crate::renumbering::Renumbering, columns: u64) {
+                    let mut _place = 0;
+                    $(
+                        if columns >> _place & 1 == 1 {
+                            <$ty as $crate::row::Value>::renumber(&mut self.$field, ids);
+                        }
+                        _place += 1;
+                    )*
                 }
 
                 fn set(&mut self, column: usize, value: u64) {
@@ -76,6 +83,7 @@ mod content;
 mod directory;
 mod encode;
 mod error;
+mod extent;
 mod extremes;
 mod file;
 pub mod ids;
@@ -105,7 +113,7 @@ pub use check::{CHECKS, Violation, check};
 pub use content::Content;
 pub use error::Error;
 pub use extremes::Extremes;
-pub use merge::merge;
+pub use merge::{merge, together};
 pub use meta::{BY_ADDRESS, Meta, ObjectAttribution};
 pub use meta_words::{Engine, MachineOption, RecordedUnit};
 pub use pack::{pack, pack_opened, unpack};

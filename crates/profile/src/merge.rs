@@ -13,81 +13,22 @@
 //! Time bins of different widths become the narrowest; what a wide bin counted stands at its beginning then.
 
 use crate::error::Error;
-use crate::ids::*;
 use crate::meta::Meta;
 use crate::pinning::PinningLog;
 use crate::read::Profile;
-use crate::renumbering::Renumbering;
+use crate::renumbering::{ALL_COLUMNS, Renumbering};
 use crate::row::{Row, Visitor};
 use crate::tables::{self, *};
 use crate::write::{Writer, write_whole};
 use crate::{LOOKS, NODES_INFERRED};
-use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Code of all profiles so far.
-#[derive(Default)]
-struct Code {
-    modules: FxHashMap<(String, String), ModuleId>,
-    /// Those of run-time code are never the same as another's, so their number is not that of `modules`.
-    module_count: u32,
-    sites: FxHashMap<(Option<ModuleId>, u64), SiteId>,
-    functions: FxHashMap<(Option<ModuleId>, String), FunctionId>,
-    /// Sites that have their frames.
-    named: FxHashSet<SiteId>,
-}
+mod code;
+mod together;
 
-impl Code {
-    /// Adds the code of a profile that is new here, and says in `ids` what became of all of it.
-    fn add(&mut self, profile: &Profile, ids: &mut Renumbering, writer: &mut Writer) -> Result<(), Error> {
-        for mut row in profile.rows::<Module>()? {
-            let key = (row.path.clone(), row.build_id.clone());
-            let shared = !row.path.starts_with(PERF_MAP);
-            let known = shared.then(|| self.modules.get(&key).copied()).flatten();
-            let new = ModuleId(self.module_count);
-            ids.modules.insert(row.module, known.unwrap_or(new));
-            if known.is_none() {
-                self.module_count += 1;
-                if shared {
-                    self.modules.insert(key, new);
-                }
-                row.module = new;
-                writer.append([row])?;
-            }
-        }
-        for mut row in profile.rows::<Site>()? {
-            let module = row.module.map(|module| ids.module(module));
-            let new = SiteId(self.sites.len() as u32);
-            let here = *self.sites.entry((module, row.address)).or_insert(new);
-            ids.sites.insert(row.site, here);
-            if here == new {
-                (row.site, row.module) = (here, module);
-                writer.append([row])?;
-            }
-        }
-        for mut row in profile.rows::<Function>()? {
-            let module = row.module.map(|module| ids.module(module));
-            let new = FunctionId(self.functions.len() as u32);
-            let here = *self.functions.entry((module, row.name.clone())).or_insert(new);
-            ids.functions.insert(row.function, here);
-            if here == new {
-                (row.function, row.module) = (here, module);
-                writer.append([row])?;
-            }
-        }
-        let mut named = FxHashSet::default();
-        for mut row in profile.rows::<Frame>()? {
-            row.renumber(ids);
-            if !self.named.contains(&row.site) {
-                named.insert(row.site);
-                writer.append([row])?;
-            }
-        }
-        self.named.extend(named);
-        Ok(())
-    }
-}
+use code::Code;
+pub use together::together;
 
 /// Copies a profile's other tables, with its ids as they are in the merged one.
 struct Copying<'a> {
@@ -140,7 +81,7 @@ impl Copying<'_> {
                 let mut rows: Vec<T> = Vec::new();
                 file.decode(group, T::COLUMNS, |mut row: T| {
                     each(&mut row);
-                    row.renumber(self.ids);
+                    row.renumber(self.ids, ALL_COLUMNS);
                     rows.push(row);
                 })?;
                 self.writer.append(rows)?;
@@ -156,8 +97,17 @@ impl Copying<'_> {
 /// # Errors
 /// Profiles that do not go together, damage, a full disk; `path` exists and not `force`.
 pub fn merge(profiles: &[Profile], path: &Path, force: bool) -> Result<PathBuf, Error> {
+    let machine = common_machine(profiles)?;
+    write_whole(path, force, |writer| fill(writer, profiles, machine))
+}
+
+/// The machine of profiles that go together.
+///
+/// # Errors
+/// They do not.
+fn common_machine(profiles: &[Profile]) -> Result<Vec<MachineNode>, Error> {
     let Some((first, others)) = profiles.split_first() else {
-        return Err(Error::Apart { path: path.to_owned(), why: "there is none".to_owned() });
+        return Err(Error::Apart { path: PathBuf::new(), why: "there is none".to_owned() });
     };
     let machine = first.rows::<MachineNode>()?;
     for other in others {
@@ -181,30 +131,32 @@ pub fn merge(profiles: &[Profile], path: &Path, force: bool) -> Result<PathBuf, 
         };
         return Err(Error::Apart { path: other.path().to_owned(), why });
     }
-    write_whole(path, force, |writer| fill(writer, profiles, machine))
+    Ok(machine)
+}
+
+/// Width of the time bins of all of them: the narrowest.
+fn narrowest_bin(profiles: &[Profile]) -> u64 {
+    profiles.iter().map(|profile| profile.meta.bin_ns).filter(|&width| width > 0).min().unwrap_or(0)
 }
 
 /// All rows of all of them; what the profile that they become says of itself.
 fn fill(writer: &mut Writer, profiles: &[Profile], machine: Vec<MachineNode>) -> Result<Meta, Error> {
     writer.append(machine)?;
-    let bin_ns = profiles.iter().map(|profile| profile.meta.bin_ns).filter(|&width| width > 0).min().unwrap_or(0);
+    let bin_ns = narrowest_bin(profiles);
     let mut ids = Renumbering::default();
     let mut code = Code::default();
     for profile in profiles {
         ids.bin_ns = (profile.meta.bin_ns, bin_ns);
-        (ids.modules, ids.sites, ids.functions) = Default::default();
-        code.add(profile, &mut ids, writer)?;
+        let new = code.add(profile, &mut ids)?;
+        writer.append(new.modules)?;
+        writer.append(new.sites)?;
+        writer.append(new.functions)?;
+        writer.append(new.frames)?;
         let mut copying = Copying { profile, ids: &ids, writer };
         tables::visit(&mut copying)?;
         copying.page_accesses()?;
-        if ids.dangling.get() {
-            let damage = "it refers to a row that it does not have (`numalens check` says more)".to_owned();
-            return Err(Error::Damaged { path: profile.path().to_owned(), damage });
-        }
-        ids.processes = ids.processes.saturating_add(profile.count::<Process>()? as u32);
-        ids.threads = ids.threads.saturating_add(profile.count::<Thread>()? as u32);
-        ids.stacks = ids.stacks.saturating_add(profile.count::<Stack>()? as u32);
-        ids.objects = ids.objects.saturating_add(profile.count::<Object>()? as u32);
+        ids.check(profile.path())?;
+        ids = ids.behind(profile)?;
     }
     Ok(merged_meta(profiles, bin_ns))
 }

@@ -69,7 +69,7 @@ fn listing(path: &Path) -> Result<(String, BTreeMap<String, Extent>), Error> {
             if start.checked_add(entry.size()).is_none_or(|end| end > length) || total > length {
                 return Err(bad(format!("its entry `{shown}` states more bytes than the file has (truncated?)")));
             }
-            let extent = Extent { file: file.clone(), start, len: entry.size(), path: path.join(base) };
+            let extent = Extent::of(file.clone(), start, entry.size(), path.join(base));
             if files.insert(base.to_owned(), extent).is_some() {
                 return Err(bad(format!("its entry `{shown}` is there twice")));
             }
@@ -127,6 +127,10 @@ fn write_archive(profile: &Profile, folder: &str, to: File, path: &Path) -> Resu
     let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
     for file in profile.all_files().iter().flat_map(|(_, files)| files.iter()) {
         file.verify()?;
+        if file.is_renumbered() {
+            let why = "several profiles must be merged to be packed".to_owned();
+            return Err(Error::Encode { path: path.to_owned(), why });
+        }
         let name = file.path().file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         archive.start_file(format!("{folder}.numalens/{name}"), options).map_err(failed)?;
         file.extent.copy(&mut archive, path)?;

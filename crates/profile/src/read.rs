@@ -28,7 +28,8 @@ pub struct Profile {
     /// How it was made.
     pub meta: Meta,
     path: PathBuf,
-    packed: bool,
+    /// What is replaced stays in memory: it is packed, or several.
+    is_read_only: bool,
     tables: RwLock<BTreeMap<String, Arc<Vec<TableFile>>>>,
     kept: Kept,
 }
@@ -122,10 +123,41 @@ impl Profile {
             *files = std::mem::take(files).into_iter().map(|file| file.among(&texts)).collect();
         }
         let tables = tables.into_iter().map(|(table, files)| (table, Arc::new(files))).collect();
-        Ok(Profile { meta: values, path: path.to_owned(), packed, tables: RwLock::new(tables), kept: Kept::default() })
+        let tables = RwLock::new(tables);
+        Ok(Profile { meta: values, path: path.to_owned(), is_read_only: packed, tables, kept: Kept::default() })
     }
 
-    /// Where it was opened: for an unfinished profile with `.partial`.
+    /// One of the files of others, and of tables that are made for it.
+    pub(crate) fn of_tables(
+        meta: Meta,
+        path: &Path,
+        tables: BTreeMap<String, Vec<TableFile>>,
+        contents: Vec<Content<'_>>,
+    ) -> Result<Profile, Error> {
+        let names = tables.keys().map(String::as_str).chain(contents.iter().map(|content| content.table));
+        let names: Vec<String> = names.map(|table| format!("{table}.parquet")).collect();
+        let entries = meta.entries(&names, meta.complete, path)?;
+        let tables = tables.into_iter().map(|(table, files)| (table, Arc::new(files))).collect();
+        let tables = RwLock::new(tables);
+        let profile = Profile { meta, path: path.to_owned(), is_read_only: true, tables, kept: Kept::default() };
+        profile.replace_all(contents.into_iter().chain([Content::of(|| entries)]).collect())?;
+        Ok(profile)
+    }
+
+    /// The same with its files closed while nobody reads them: a thousand profiles have more files than a process may
+    /// open. What a writer removes or replaces cannot be read any more then.
+    ///
+    /// # Errors
+    /// The system does not tell which files they are.
+    pub fn closed(mut self) -> Result<Profile, Error> {
+        let tables = self.tables.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for files in tables.values_mut() {
+            *files = Arc::new(files.iter().map(TableFile::closed).collect::<Result<Vec<_>, _>>()?);
+        }
+        Ok(self)
+    }
+
+    /// Where it was opened, of several the first: for an unfinished profile with `.partial`.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -133,6 +165,11 @@ impl Profile {
     /// Whether its recording has not finished (yet).
     pub fn is_partial(&self) -> bool {
         !self.meta.complete
+    }
+
+    /// Bytes of all its files.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.all_files().iter().flat_map(|(_, files)| files.iter()).map(|file| file.extent.len).sum()
     }
 
     pub(crate) fn files(&self, table: &str) -> Arc<Vec<TableFile>> {
@@ -330,7 +367,7 @@ impl Profile {
             let path = self.path.join(&name);
             let memory = place::nameless(&name).map_err(Error::io("create", &path))?;
             let (memory, bytes) = content.encode(memory, &path)?;
-            Ok((table, forget, Extent { file: Arc::new(memory), start: 0, len: bytes, path }))
+            Ok((table, forget, Extent::of(Arc::new(memory), 0, bytes, path)))
         });
         encoded.into_iter().collect()
     }
@@ -342,7 +379,7 @@ impl Profile {
     pub fn replace_all(&self, contents: Vec<Content<'_>>) -> Result<(), Error> {
         let encoded = self.encode(contents)?;
         // While this is held no other process writes here.
-        let lock = if self.packed { None } else { directory::lock(&self.path).ok() };
+        let lock = if self.is_read_only { None } else { directory::lock(&self.path).ok() };
         let mut stored = Vec::new();
         let done = encoded.into_iter().try_for_each(|(table, forget, content)| {
             let place = if lock.is_some() { store(&content) } else { Ok(content.clone()) };

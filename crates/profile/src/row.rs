@@ -12,7 +12,7 @@ use arrow_array::types::{ArrowPrimitiveType, Int32Type, UInt16Type, UInt32Type, 
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, PrimitiveArray, StringArray, StringViewArray,
 };
-use arrow_buffer::ScalarBuffer;
+use arrow_buffer::{NullBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 
@@ -39,9 +39,10 @@ pub trait Row: Sized + Send + Sync + Clone + PartialEq + std::fmt::Debug + 'stat
     fn open(batch: &Batch<'_>) -> Result<Self::Columns, Error>;
     #[doc(hidden)]
     fn row(columns: &Self::Columns, index: usize) -> Self;
-    /// Gives the row's ids the numbers that they have in another profile.
+    /// Gives the row's ids the numbers that they have in another profile. `columns` has a bit for each column that was
+    /// decoded, the lowest for the first: what is blank stays so.
     #[doc(hidden)]
-    fn renumber(&mut self, ids: &Renumbering);
+    fn renumber(&mut self, ids: &Renumbering, columns: u64);
     /// Gives a column a value that a number stands for, for tests.
     #[doc(hidden)]
     fn set(&mut self, column: usize, value: u64);
@@ -185,7 +186,8 @@ impl<S: Scalar> Value for S {
 
 impl<S: Scalar> Value for Option<S> {
     const NULLABLE: bool = true;
-    type Column = Option<(S::Read, ArrayRef)>;
+    /// With what is null, if anything is.
+    type Column = Option<(S::Read, Option<NullBuffer>)>;
 
     fn data_type() -> DataType {
         S::data_type()
@@ -203,13 +205,14 @@ impl<S: Scalar> Value for Option<S> {
     }
 
     fn open(array: Option<&ArrayRef>) -> Result<Self::Column, String> {
-        array.map(|array| Ok((S::read(array)?, array.clone()))).transpose()
+        let nulls = |array: &ArrayRef| array.nulls().filter(|nulls| nulls.null_count() > 0).cloned();
+        array.map(|array| Ok((S::read(array)?, nulls(array)))).transpose()
     }
 
     #[inline]
     fn get(column: &Self::Column, index: usize) -> Self {
-        let (read, array) = column.as_ref()?;
-        array.is_valid(index).then(|| S::at(read, index))
+        let (read, nulls) = column.as_ref()?;
+        nulls.as_ref().is_none_or(|nulls| nulls.is_valid(index)).then(|| S::at(read, index))
     }
 
     fn renumber(&mut self, ids: &Renumbering) {

@@ -5,6 +5,7 @@
 //! once, as [`Touch`]es, and derives all facts from them, so that they agree. Change a field to break an invariant.
 
 mod counted;
+pub mod fleet;
 pub mod large;
 pub mod load;
 mod mutate;

@@ -3,7 +3,7 @@
 use numalens_profile::ids::*;
 use numalens_profile::tables::*;
 use numalens_profile::testing::Synthetic;
-use numalens_profile::{Engine, Profile, check, merge};
+use numalens_profile::{Engine, Error, Profile, Row, Visitor, check, merge, pack_opened, together};
 use numalens_topology::NodeId;
 use std::path::Path;
 
@@ -11,10 +11,28 @@ fn written(profile: &Synthetic, folder: &Path, name: &str) -> Profile {
     Profile::open(&profile.write(&folder.join(name)).unwrap()).unwrap()
 }
 
+/// The merged profile. Those that are read together, where they are, have the same rows.
 fn merged(profiles: &[Profile], folder: &Path) -> Profile {
     let merged = Profile::open(&merge(profiles, &folder.join("merged.numalens"), false).unwrap()).unwrap();
     assert_eq!(check(&merged).unwrap(), []);
+    if profiles.iter().all(|profile| profile.has_column::<PageAccess>("node")) {
+        let together = together(profiles).unwrap();
+        assert_eq!(together.meta, merged.meta);
+        visit(&mut Compare(&together, &merged)).unwrap();
+    }
     merged
+}
+
+/// Compares all tables of two profiles, but for what they say of their files.
+struct Compare<'a>(&'a Profile, &'a Profile);
+
+impl Visitor for Compare<'_> {
+    fn table<T: Row>(&mut self) -> Result<(), Error> {
+        if T::TABLE != MetaEntry::TABLE {
+            assert_eq!(self.0.rows::<T>()?, self.1.rows::<T>()?, "{}", T::TABLE);
+        }
+        Ok(())
+    }
 }
 
 /// The example with its sites, functions and modules in another order, as another rank may meet them, and another bin
@@ -98,10 +116,53 @@ fn the_narrowest_bins_are_kept() {
     let width = narrow.meta.bin_ns;
     let one = written(&wide, folder.path(), "one.numalens");
     let two = written(&narrow, folder.path(), "two.numalens");
-    let both = Profile::open(&merge(&[one, two], &folder.path().join("merged.numalens"), false).unwrap()).unwrap();
+    let both = together(&[one, two]).unwrap();
     assert_eq!(both.meta.bin_ns, width);
     assert_eq!(both.rows::<PageAccess>().unwrap().iter().map(|row| row.bin.0).max(), Some(4 * latest));
     assert!(both.meta.notes.iter().any(|note| note.contains("different widths")));
+}
+
+/// What is known of row groups is known of the ids that their rows get.
+#[test]
+fn only_row_groups_that_may_have_a_thread_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = written(&Synthetic::example(), folder.path(), "one.numalens");
+    let two = written(&other_rank(), folder.path(), "two.numalens");
+    let threads = one.count::<Thread>().unwrap();
+    let both = together(&[one, two]).unwrap();
+    let rows = both
+        .fold_some(
+            &["thread", "site"],
+            &|rows| rows.of("thread").is_none_or(|(least, most)| least >= threads && most >= threads),
+            Vec::new,
+            |all: &mut Vec<SiteAccess>, row| all.push(row),
+            |left, right| [left, right].concat(),
+        )
+        .unwrap();
+    assert_eq!(rows.len(), other_rank().site_accesses.len());
+    assert!(rows.iter().all(|row| u64::from(row.thread.0) >= threads && row.reads == 0));
+}
+
+#[test]
+fn closed_profiles_take_no_files_and_notice_what_is_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut profiles: Vec<Profile> = (0..3).map(|_| written_again(&Synthetic::example(), folder.path())).collect();
+    let path = profiles[1].path().join("site_accesses.parquet");
+    let packed = folder.path().join("packed.zip");
+    pack_opened(&profiles[2], &packed, false).unwrap();
+    profiles.push(Profile::open(&packed).unwrap());
+    let profiles: Vec<Profile> = profiles.into_iter().map(|profile| profile.closed().unwrap()).collect();
+    let all = together(&profiles).unwrap();
+    let open = || std::fs::read_dir("/proc/self/fd").unwrap().filter_map(|entry| entry.ok()?.path().read_link().ok());
+    assert_eq!(open().filter(|file| file.starts_with(folder.path())).count(), 0);
+    assert_eq!(all.rows::<SiteAccess>().unwrap().len(), 4 * Synthetic::example().site_accesses.len());
+    let error = pack_opened(&all, &folder.path().join("all.zip"), false).unwrap_err().to_string();
+    assert!(error.contains("must be merged"), "{error}");
+    let copy = path.with_extension("copy");
+    std::fs::copy(&path, &copy).unwrap();
+    std::fs::rename(&copy, &path).unwrap();
+    let error = all.rows::<SiteAccess>().unwrap_err().to_string();
+    assert!(error.contains("site_accesses.parquet") && error.contains("replaced"), "{error}");
 }
 
 /// What older versions did not tell is filled in, as far as the pinning log tells it.

@@ -139,6 +139,10 @@ fn settle<K: OfPage>(entries: &mut Entries<K>) {
     }
 }
 
+/// Most pages have no more users, which take turns over time: their sums are looked for among so many before they are
+/// sorted.
+const USERS: usize = 4;
+
 /// Facts in the order of pages.
 struct Stretches<K> {
     done: Vec<Stretch<K>>,
@@ -170,15 +174,16 @@ impl<K: OfPage> Stretch<K> {
     /// Adds to the sum of a key. Not, where there are later pages.
     #[inline]
     fn add(&mut self, key: K, tally: Tally) -> bool {
-        if let Some((last, sum)) = self.last.last_mut() {
-            if *last == key {
-                *sum += tally;
-                return true;
-            }
+        if let Some((last, _)) = self.last.last() {
             match place(&key).cmp(&place(last)) {
                 Ordering::Greater => self.end_page(),
-                Ordering::Equal => {}
                 Ordering::Less => return false,
+                Ordering::Equal => {
+                    if let Some((_, sum)) = self.last.iter_mut().rev().take(USERS).find(|(of, _)| *of == key) {
+                        *sum += tally;
+                        return true;
+                    }
+                }
             }
         }
         self.last.push((key, tally));

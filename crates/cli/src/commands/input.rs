@@ -7,10 +7,17 @@ use numalens_analyze::{Filter, LoadError, Options};
 use numalens_collect::exact::stale_files::Folder;
 use numalens_profile::Profile;
 use numalens_profile::ids::{ObjectId, ThreadId};
-use numalens_profile::tables::{Object, Thread};
+use numalens_profile::tables::{Object, PageAccess, Thread};
 use numalens_symbolize::Cache;
+use numalens_view::text::shell_word;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+
+/// More profiles than these are not all named in a hint.
+const MOST_NAMED: usize = 8;
+
+/// Of more profiles than these, files are not held open. Few systems let a process open more than 1,024.
+const MOST_OPEN: usize = 32;
 
 /// The profile and what of it.
 #[derive(clap::Args)]
@@ -46,6 +53,15 @@ impl Args {
             ..Filter::default()
         };
         Options { pids: self.processes.clone(), filter }
+    }
+
+    /// The profiles as a shell takes them; of many the first and the last.
+    pub fn shell_words(&self) -> String {
+        let words: Vec<_> = self.profiles.iter().map(|path| shell_word(&path.to_string_lossy())).collect();
+        match words.as_slice() {
+            [first, .., last] if words.len() > MOST_NAMED => format!("{first} ... {last}"),
+            words => words.join(" "),
+        }
     }
 
     /// What is asked for must be there: nothing at all would look like a program that did nothing.
@@ -106,18 +122,27 @@ fn gather(args: &Args) -> Result<Loaded, miette::Report> {
     if let [only] = args.profiles.as_slice() {
         return open(only, &args.source_map);
     }
-    let named = args.profiles.iter().map(|path| open(path, &args.source_map)).collect::<Result<Vec<_>, _>>()?;
-    let (profiles, doubts): (Vec<_>, Vec<_>) = named.into_iter().map(|loaded| (loaded.profile, loaded.doubts)).unzip();
+    let (mut profiles, mut doubts) = (Vec::new(), Vec::new());
+    for path in &args.profiles {
+        let loaded = open(path, &args.source_map)?;
+        let many = args.profiles.len() > MOST_OPEN;
+        profiles.push(if many { loaded.profile.closed().into_diagnostic()? } else { loaded.profile });
+        doubts.extend(loaded.doubts);
+    }
     refuse_twice(&profiles)?;
+    doubts.sort_unstable();
+    doubts.dedup();
+    // Older ones do not tell the nodes of page accesses, which takes a copy that does.
+    if profiles.iter().all(|profile| profile.has_column::<PageAccess>("node")) {
+        let profile = numalens_profile::together(&profiles).into_diagnostic()?;
+        return Ok(Loaded { profile, _merged: None, doubts });
+    }
     let folder = Folder::temporary().into_diagnostic().wrap_err_with(|| {
         let place = std::env::temp_dir();
         format!("no room in {} to bring the profiles together: name another folder by TMPDIR", place.display())
     })?;
     let merged = numalens_profile::merge(&profiles, &folder.path().join("merged.numalens"), false).into_diagnostic()?;
     let profile = Profile::open(&merged).into_diagnostic()?;
-    let mut doubts = doubts.concat();
-    doubts.sort_unstable();
-    doubts.dedup();
     Ok(Loaded { profile, _merged: Some(folder), doubts })
 }
 

@@ -100,8 +100,8 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         }
     }
     let first_screen = args.format == Format::Text && args.sections.is_empty();
-    let named: Vec<_> = args.input.profiles.iter().map(|path| text::shell_word(&path.to_string_lossy())).collect();
-    verdict::name_profile(&mut reports, &named.join(" "));
+    let named = args.input.shell_words();
+    verdict::name_profile(&mut reports, &named);
     let rows = args.top.map(|rows| rows as usize).or(match args.format {
         Format::Json => None,
         Format::Html if args.sections.is_empty() => Some(NAMED_ROWS),
@@ -149,11 +149,10 @@ fn made(args: &Args, dataset: &Dataset, wanted: &[&Section]) -> Vec<Report> {
 }
 
 /// Which sections say more.
-fn hints(profiles: &[String], reports: &[Report], look: Look) -> String {
+fn hints(profiles: &str, reports: &[Report], look: Look) -> String {
     let shown: Vec<&str> = reports.iter().map(|report| report.section).collect();
     let more: Vec<&str> =
         sections::ALL.iter().map(|section| section.name).filter(|name| !shown.contains(name)).collect();
-    let words =
-        format!("More: numalens report {} --section NAME; other sections: {}", profiles.join(" "), more.join(", "));
+    let words = format!("More: numalens report {profiles} --section NAME; other sections: {}", more.join(", "));
     format!("\n{}\n", look.lines(&words))
 }

@@ -12,7 +12,7 @@ const THREADS: u64 = 16;
 const SITES: u64 = 500;
 
 /// SplitMix64: scatter without a dependency, the same in every run.
-fn scatter(index: u64) -> u64 {
+pub(crate) fn scatter(index: u64) -> u64 {
     let mut value = index.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

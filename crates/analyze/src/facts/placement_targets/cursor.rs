@@ -18,11 +18,13 @@ impl Cursor {
             run.alone && run.page <= page && page.0 - run.page.0 < run.count
         };
         if let Some((_, last)) = self.0.filter(|(of, _)| *of == process) {
+            if covers(&last) {
+                return Some(last);
+            }
             let end = targets.processes.get(&process).map_or(0, |(_, end)| *end);
-            let next = Some(RunId(last.0 + 1)).filter(|next| next.0 < end);
-            if let Some(found) = [Some(last), next].into_iter().flatten().find(covers) {
-                self.0 = Some((process, found));
-                return Some(found);
+            if let Some(next) = Some(RunId(last.0 + 1)).filter(|next| next.0 < end).filter(covers) {
+                self.0 = Some((process, next));
+                return Some(next);
             }
         }
         // Where there is one row, it is the newest whatever the time.
