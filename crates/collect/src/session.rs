@@ -416,6 +416,17 @@ impl Session {
         }
     }
 
+    /// Pages are counted under the first of each region from now on.
+    pub fn pages_are_counted_together(&mut self, regions: Vec<tables::PageRegion>) {
+        if !regions.is_empty() {
+            self.facts.page_regions.extend(regions);
+            self.coarsened(
+                "page_accesses: accesses to memory that more than two threads use are known by regions of 2 MiB, to \
+                 record within the budget of memory",
+            );
+        }
+    }
+
     /// Bytes written to disk so far.
     pub fn bytes_written(&self) -> u64 {
         self.output.bytes()

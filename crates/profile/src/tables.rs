@@ -278,6 +278,14 @@ table! {
         false_sharing: u64,
     }
 
+    /// Of exact recordings within a budget of memory: pages that were counted together. What `page_accesses` has of
+    /// `page` from then on is of so many pages of 2 MiB, of which that is the first.
+    PageRegion = "page_regions" {
+        process: ProcessId,
+        page: Page,
+        pages: u32,
+    }
+
     /// An instruction of a loop that ends only when somebody else writes to memory: its accesses wait. As
     /// far as the code was there to look at.
     WaitingSite = "waiting_sites" {

@@ -9,7 +9,7 @@ use crate::facts::placement_targets::{Pinning, PlacementTargets};
 use crate::facts::policies::Policies;
 use numalens_profile::Error;
 use numalens_profile::ids::ObjectId;
-use numalens_profile::tables::{Object, PlacedPages};
+use numalens_profile::tables::{Object, PageRegion, PlacedPages};
 use numalens_topology::Machine;
 use rustc_hash::FxHashMap;
 use std::sync::Arc;
@@ -54,7 +54,9 @@ impl Memory {
             (true, None) => {
                 let policies = Policies::new(&program.placements, profile.meta.bin_ns, machine.is_virtual);
                 let pinning = Pinning { nodes: &program.pinning, policies: &policies };
-                Arc::new(PlacementTargets::new(&pages, &placed, &objects, &pinning, &program.processes))
+                let regions: Vec<PageRegion> = only.rows(profile, |row: &PageRegion| row.process)?;
+                let targets = PlacementTargets::new(&pages, &placed, &objects, &pinning, &program.processes);
+                Arc::new(targets.with_regions(&regions))
             }
             (false, _) => Arc::default(),
         };

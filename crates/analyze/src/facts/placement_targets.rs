@@ -14,7 +14,7 @@ use crate::facts::ancestry::Ancestry;
 use crate::facts::policies::Policy;
 use crate::model::tally;
 use numalens_profile::ids::{Bin, ObjectId, Page, ProcessId, SiteId, StackId, ThreadId};
-use numalens_profile::tables::Object;
+use numalens_profile::tables::{Object, PageRegion};
 use numalens_profile::words::{ObjectKind, Placed, SystemCall};
 use numalens_topology::NodeId;
 use runs::{Layers, Run};
@@ -114,6 +114,8 @@ pub struct PlacementTargets {
     processes: FxHashMap<ProcessId, (u32, u32)>,
     layers: FxHashMap<ProcessId, Layers>,
     ancestry: Ancestry,
+    /// Pages that stand for several: how many.
+    regions: FxHashMap<(ProcessId, Page), u32>,
 }
 
 impl PlacementTargets {
@@ -199,6 +201,20 @@ impl PlacementTargets {
     /// Small pages that each page of a row has: one, or as many as are in a huge page.
     pub fn small_pages_of(&self, run: RunId) -> u64 {
         u64::from(self.run(run).small_pages)
+    }
+
+    /// The same with what pages stand for.
+    pub fn with_regions(mut self, regions: &[PageRegion]) -> Self {
+        for row in regions {
+            let pages = self.regions.entry((row.process, row.page)).or_default();
+            *pages = row.pages.max(*pages);
+        }
+        self
+    }
+
+    /// How many pages the facts of a page are of.
+    pub fn pages_counted_as(&self, process: ProcessId, page: Page) -> u32 {
+        self.regions.get(&(process, page)).map_or(1, |pages| *pages.max(&1))
     }
 
     /// The object of a row.

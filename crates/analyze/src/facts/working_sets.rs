@@ -125,8 +125,8 @@ fn least_density(parts: &[Part], all: f64) -> f64 {
     least
 }
 
-/// Every page that a thread has used, as counted: no more than a cache has room for may stay, so those that are used
-/// most are enough, with the sum of all.
+/// Every page that a thread has used, as counted: no more than a cache has room for may stay, so the densest are enough,
+/// with the sum of all. Pages that are counted together are one part.
 #[derive(Default)]
 pub struct DensePages {
     threads: FxHashMap<ThreadId, Dense>,
@@ -138,7 +138,7 @@ pub struct DensePages {
 struct Dense {
     parts: Vec<Part>,
     all: f64,
-    /// There are enough with more.
+    /// There are enough that are denser.
     floor: f64,
 }
 
@@ -173,14 +173,14 @@ impl DensePages {
 
 impl Dense {
     fn push(&mut self, part: Part) {
-        if part.n < self.floor {
+        if part.density() < self.floor {
             return;
         }
         self.parts.push(part);
         if self.parts.len() >= 2 * ROOM {
-            self.parts.select_nth_unstable_by(ROOM, |a, b| b.n.total_cmp(&a.n));
+            self.parts.select_nth_unstable_by(ROOM, |a, b| b.density().total_cmp(&a.density()));
             self.parts.truncate(ROOM);
-            self.floor = self.parts.iter().map(|part| part.n).fold(f64::INFINITY, f64::min);
+            self.floor = self.parts.iter().map(Part::density).fold(f64::INFINITY, f64::min);
         }
     }
 }
@@ -194,7 +194,7 @@ fn of_page<'a>(
     let of_thread = |rows: &'a [(PageUseKey, Tally)]| Part {
         thread: rows[0].0.thread,
         target: rows[0].0.run.map(|run| targets.target_of(run)),
-        bytes: PAGE,
+        bytes: PAGE * f64::from(targets.pages_counted_as(rows[0].0.process, rows[0].0.page)),
         n: (rows.iter().filter(|(key, _)| !key.initial))
             .map(|(key, tally)| waiting.without(key, *tally).basis() as f64)
             .sum(),

@@ -23,6 +23,7 @@ use crate::session::{Owner, Session};
 use numalens_event::exact::{self, Extent, PageCounts, PageRecord, touch};
 use numalens_event::page::PAGE;
 use numalens_profile::ids::{ObjectId, Page};
+use numalens_profile::tables::PageRegion;
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 use std::io;
@@ -125,11 +126,9 @@ impl Sharing {
             let (crowded, users) = (crowded(file, directory, extent), PageUsers::of(file, directory, extent));
             let Some(process) = directory.processes.get_mut(&extent) else { continue };
             let old_ns = process.life.attributable_until(session).saturating_sub(FRESH_NS);
-            if !process.life.ended && assign(file, extent, process, &crowded, old_ns, &users, is_urgent)? {
-                session.coarsened(
-                    "page_accesses: accesses to memory that more than two threads use are known by regions of 2 MiB, \
-                     to record within the budget of memory",
-                );
+            if !process.life.ended {
+                let together = assign(file, extent, process, &crowded, old_ns, &users, is_urgent)?;
+                session.pages_are_counted_together(together);
             }
         }
         Ok(())
@@ -173,7 +172,7 @@ fn pages_of(chunk: u64) -> Range<Page> {
 
 /// Assigns the pages of chunks that began before `old_ns` to regions, those of one object, one class and, where it is
 /// divided, one main user to each. `is_urgent`: also those of which
-/// that is not known. Whether there are any.
+/// that is not known. Returns these.
 fn assign(
     file: &SessionFile,
     extent: Extent,
@@ -182,8 +181,8 @@ fn assign(
     old_ns: u64,
     users: &PageUsers<'_>,
     is_urgent: bool,
-) -> io::Result<bool> {
-    let mut called = Vec::new();
+) -> io::Result<Vec<PageRegion>> {
+    let (mut called, mut together) = (Vec::new(), Vec::new());
     let records = PageRecords::map(file, extent, 0..process.pages.end())?;
     let division = division(process, chunks, users)?;
     for &chunk in chunks {
@@ -207,6 +206,7 @@ fn assign(
                 record.assign(region);
                 process.regions.assign(own, region);
             }
+            together.push(PageRegion { process: process.id, page: first, pages: pages.len() as u32 });
             called.push(first);
         }
     }
@@ -215,7 +215,7 @@ fn assign(
     if !process.life.is_over {
         process.doubt(&called);
     }
-    Ok(!called.is_empty())
+    Ok(together)
 }
 
 /// Which objects' pages are divided among nodes, by those in chunks.

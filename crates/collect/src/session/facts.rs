@@ -154,6 +154,8 @@ pub struct FactTables {
     site_misses: Facts<SiteKey>,
     /// Pages stand for regions of [`REGION`] pages.
     regions: bool,
+    /// Pages that are counted together, by their first one.
+    pub page_regions: Vec<tables::PageRegion>,
     /// What was given up to stay within memory, for `meta`.
     pub coarsened: Vec<String>,
 }
@@ -171,6 +173,7 @@ impl FactTables {
             page_misses: Facts::default(),
             site_misses: Facts::default(),
             regions: false,
+            page_regions: Vec::new(),
             coarsened: Vec::new(),
         }
     }

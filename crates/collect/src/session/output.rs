@@ -153,6 +153,7 @@ impl TableWriter<'_> {
         let mappings = std::mem::take(&mut self.session.images.new_mappings);
         let writer = &mut self.session.output.writer;
         writer.append(mappings)?;
+        let regions = self.session.facts.page_regions.clone();
         let facts = self.session.facts.settled();
         let (options, code) = (&self.session.options, &self.session.images.code);
         let (processes, threads, marks, objects) =
@@ -165,6 +166,7 @@ impl TableWriter<'_> {
             Content::of(|| facts.code_rows(period)),
             Content::of(|| code.site_rows()),
             Content::of(|| pages),
+            Content::of(|| regions),
             Content::of(|| code.stack_rows()),
             Content::of(|| code.module_rows()),
             Content::of(|| objects.rows().iter().cloned()),

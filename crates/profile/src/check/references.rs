@@ -197,6 +197,7 @@ fn of_accesses(checked: &Checked<'_>) -> Found {
         refer(profile, [process, thread, ("other", &d.threads)], |row: &LineCommunication| {
             [Some(row.process.0), Some(row.thread.0), Some(row.other.0)]
         })?,
+        refer(profile, [process], |row: &PageRegion| [Some(row.process.0)])?,
         refer(profile, [site], |row: &WaitingSite| [Some(row.site.0)])?,
         refer(profile, [process, object], |row: &ObjectBound| [Some(row.process.0), Some(row.object.0)])?,
         refer(profile, [process, thread, node, home], |row: &NodeAccess| {
