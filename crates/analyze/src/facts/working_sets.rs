@@ -125,8 +125,8 @@ fn least_density(parts: &[Part], all: f64) -> f64 {
     least
 }
 
-/// Every page that a thread has used, as counted: no more than a cache has room for may stay, so the densest are enough,
-/// with the sum of all. Pages that are counted together are one part.
+/// Every page that a thread has used, as counted: no more than a cache has room for may stay, so the densest are
+/// enough, with the sum of all. Pages that are counted together are one part.
 #[derive(Default)]
 pub struct DensePages {
     threads: FxHashMap<ThreadId, Dense>,

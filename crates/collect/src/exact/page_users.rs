@@ -1,11 +1,11 @@
 //! Which nodes use the pages of an object: each page the threads of one, or all of them.
 //!
-//! Problem: pages that share their counters look alike afterwards. Where threads have the pages of an object in turn, 64
-//! KiB each, a region of neighbours seems to be used by all nodes, and what helps would be another remedy.
+//! Problem: pages that share their counters look alike afterwards. Where threads have the pages of an object in turn,
+//! 64 KiB each, a region of neighbours seems to be used by all nodes, and what helps would be another remedy.
 //!
-//! Mechanism: the counts of a few pages are drawn. How often are two accesses to one page by one node, and how often two
-//! accesses to one chunk? Where the former is clearly more, the object's pages are *divided*: those that have one main
-//! node share counters, and others do not share with them.
+//! Mechanism: the counts of a few pages are drawn. How often are two accesses to one page by one node, and how often
+//! two accesses to one chunk? Where the former is clearly more, the object's pages are *divided*: those that have one
+//! main node share counters, and others do not share with them.
 //!
 //! ```text
 //!   numbers   . . 8 9 10 11 . . . .  | . . . . . 180 181 182 183 . . .     four of each 128 are drawn

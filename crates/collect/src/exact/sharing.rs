@@ -255,8 +255,8 @@ fn region_of(process: &Process, first: Page, own: u32, pages: &Kind) -> KnownPag
 /// Pages that may share counters: which they are, and which of the process's own.
 type Kind = Vec<(Page, u32)>;
 
-/// The pages of a chunk that began before `old_ns`, are one object's and in one class, by these, and as `divide` divides
-/// them: with the class's number.
+/// The pages of a chunk that began before `old_ns`, are one object's and in one class, by these, and as `divide`
+/// divides them: with the class's number.
 fn kinds(
     records: &PageRecords,
     process: &Process,
