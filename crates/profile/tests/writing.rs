@@ -62,6 +62,7 @@ fn every_table_comes_back() {
     assert_all(&profile, &example.cache_lines);
     assert_all(&profile, &example.line_communication);
     assert_all(&profile, &example.waiting_sites);
+    assert_all(&profile, &example.page_regions);
     assert_all(&profile, &example.pages);
     assert_all(&profile, &example.objects);
     assert_all(&profile, &example.allocations);

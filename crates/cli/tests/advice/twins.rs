@@ -176,7 +176,8 @@ fn a_node_for_each_thread() {
 
 #[test]
 fn a_node_for_each_process() {
-    Twins::new("fork_share_within", "co-locate-threads", Change::Distance).agree();
+    // Long beside the bins of time: what who places memory does around its touch is initialisation.
+    Twins { scale: "0.4", ..Twins::new("fork_share_within", "co-locate-threads", Change::Distance) }.agree();
 }
 
 #[test]
