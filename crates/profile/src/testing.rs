@@ -45,7 +45,6 @@ pub struct Synthetic {
     pub cache_lines: Vec<CacheLine>,
     pub line_communication: Vec<LineCommunication>,
     pub waiting_sites: Vec<WaitingSite>,
-    pub page_regions: Vec<PageRegion>,
     pub pages: Vec<PlacedPages>,
     pub objects: Vec<Object>,
     pub allocations: Vec<Allocation>,
@@ -500,7 +499,6 @@ impl Synthetic {
         writer.replace(self.cache_lines.iter().cloned())?;
         writer.replace(self.line_communication.iter().cloned())?;
         writer.replace(self.waiting_sites.iter().cloned())?;
-        writer.replace(self.page_regions.iter().cloned())?;
         writer.replace(self.pages.iter().cloned())?;
         writer.replace(self.objects.iter().cloned())?;
         writer.replace(self.allocations.iter().cloned())?;
