@@ -240,11 +240,11 @@ mod tests {
     #[test]
     fn pages_that_nodes_have_in_turn_are_divided() {
         assert_eq!(is_divided(|number| if number / 16 % 8 < 4 { [100, 1] } else { [0, 100] }), Some(true));
-        assert_eq!(is_divided(|number| if number / OF % 2 == 0 { [100, 1] } else { [0, 100] }), Some(true));
-        assert_eq!(is_divided(|number| if number % 2 == 0 { [100, 0] } else { [0, 100] }), Some(true));
+        assert_eq!(is_divided(|number| if number / OF % 4 < 2 { [100, 1] } else { [0, 100] }), Some(true));
+        assert_eq!(is_divided(|number| if number % 4 < 2 { [100, 0] } else { [0, 100] }), Some(true));
         assert_eq!(is_divided(|_| [50, 50]), Some(false), "all use each");
         assert_eq!(is_divided(|_| [100, 0]), Some(false), "one has all");
-        assert_eq!(is_divided(|number| if number % 2 == 0 { [1, 0] } else { [0, 1] }), None, "hardly used");
+        assert_eq!(is_divided(|number| if number % 4 < 2 { [1, 0] } else { [0, 1] }), None, "hardly used");
     }
 
     #[test]
