@@ -42,6 +42,16 @@ impl Directory {
         self.processes.iter().filter(|(_, process)| !process.life.ended).map(|(&extent, process)| (extent, process))
     }
 
+    /// How many pages the processes that have not ended have, each its own.
+    pub fn living_pages(&self) -> u64 {
+        self.live().map(|(_, process)| process.pages.living() as u64).sum()
+    }
+
+    /// How many threads have not ended, each in one of its places.
+    pub fn running_threads(&self) -> usize {
+        self.threads.iter().filter(|(_, thread)| !thread.ended).count()
+    }
+
     /// Calls `f` with a process, which the directory does not have meanwhile.
     pub fn with<R>(&mut self, extent: Extent, f: impl FnOnce(&Directory, &mut Process) -> R) -> Option<R> {
         let mut process = self.processes.remove(&extent)?;

@@ -171,16 +171,14 @@ impl Drain {
         const MANY_THREADS: u32 = 256;
         const MANY_PAGES: u64 = 1 << 17;
         let new = self.polls.since(self.arrived(file));
-        let threads = || self.directory.threads.iter().filter(|(_, thread)| !thread.ended).count();
-        let pages = || self.directory.live().map(|(_, process)| process.pages.living() as u64).sum();
         // As long as there is something to gain.
         let has_few = |process: &Process| {
             u64::from(process.header().pages.left()) < MANY_PAGES
                 && (new.pages != 0 || process.pages.waits_for_numbers())
         };
         self.directory.live().any(|(_, process)| has_few(process))
-            || new.extents >= MANY_THREADS && new.extents as usize >= threads()
-            || new.pages >= MANY_PAGES && new.pages >= pages()
+            || new.extents >= MANY_THREADS && new.extents as usize >= self.directory.running_threads()
+            || new.pages >= MANY_PAGES && new.pages >= self.directory.living_pages()
     }
 
     /// What has ever come.

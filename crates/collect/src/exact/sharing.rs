@@ -69,8 +69,8 @@ impl Extents {
     fn of(file: &SessionFile, directory: &Directory) -> Self {
         Extents {
             file_bytes: file.bytes(),
-            pages: directory.live().map(|(_, process)| process.pages.living() as u64).sum(),
-            threads: directory.threads.iter().filter(|(_, thread)| !thread.ended).count() as u64,
+            pages: directory.living_pages(),
+            threads: directory.running_threads() as u64,
         }
     }
 
@@ -171,8 +171,7 @@ fn pages_of(chunk: u64) -> Range<Page> {
 }
 
 /// Assigns the pages of chunks that began before `old_ns` to regions, those of one object, one class and, where it is
-/// divided, one main user to each. `is_urgent`: also those of which
-/// that is not known. Returns these.
+/// divided, one main user to each. `is_urgent`: also those of which that is not known. Returns the regions.
 fn assign(
     file: &SessionFile,
     extent: Extent,
