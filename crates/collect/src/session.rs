@@ -283,6 +283,16 @@ impl Session {
         }
     }
 
+    /// The thread of a process that is known, which something was reported by or of. Where the kernel's word of its
+    /// beginning was lost, it begins here: while the collector waits for a processor, rings fill up.
+    pub fn thread_reports(&mut self, pid: i32, tid: u32, time_ns: u64) -> Option<ThreadId> {
+        let process = self.processes.id_of(pid)?;
+        if self.threads.at(process, tid, time_ns).is_none() {
+            self.begin_thread(process, (pid, tid as i32), None, time_ns, "observed");
+        }
+        self.threads.at(process, tid, time_ns)
+    }
+
     fn forked(&mut self, pid: i32, tid: i32, parent_pid: i32, parent_tid: u32, time_ns: u64) {
         if pid == parent_pid {
             self.known(pid);

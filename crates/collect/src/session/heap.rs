@@ -53,6 +53,7 @@ impl HeapHandler<'_> {
                 if let Some(map) = map {
                     self.mapped(pid, *address, *size, *map);
                 }
+                self.session.thread_reports(pid, note.tid, time_ns);
                 self.allocated(notes, note, time_ns);
             }
             What::Free { address, inner } => self.freed(note, time_ns, *address, *inner),
@@ -69,9 +70,11 @@ impl HeapHandler<'_> {
                 }
                 let asked = || thread_affinity(*tid as i32).ok();
                 let Some(cpus) = cpus.clone().filter(|cpus| !cpus.is_empty()).or_else(asked) else { return };
-                let Some(thread) = self.session.threads.get(*tid) else { return };
-                let bound = self.session.options.binding(cpus, thread.bound.policy.clone());
-                self.session.threads.bind(*tid, bound, time_ns, "sched_setaffinity");
+                let Some(id) = self.session.thread_reports(pid, *tid, time_ns) else { return };
+                let policy = self.session.threads.get(*tid).map(|thread| thread.bound.policy.clone());
+                let policy = policy.unwrap_or_else(|| self.session.options.anywhere().policy);
+                let bound = self.session.options.binding(cpus, policy);
+                self.session.threads.rebind(*tid, id, bound, time_ns);
             }
             What::PolicyChanged => self.policy_changed(pid, note.tid, time_ns),
             What::Observed { bound } => self.session.threads.bind(note.tid, bound.clone(), time_ns, "observed"),
@@ -356,3 +359,6 @@ impl HeapHandler<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
