@@ -37,29 +37,20 @@ struct Copying<'a> {
     writer: &'a mut Writer,
 }
 
-/// Tables that are not copied row by row: [`Code`] and the machine, which all profiles share, `meta`, and sums, which
-/// are others of all facts together.
-const APART: [&str; 15] = [
-    Module::TABLE,
-    Site::TABLE,
-    Function::TABLE,
-    Frame::TABLE,
-    MachineNode::TABLE,
-    MetaEntry::TABLE,
-    PageAccess::TABLE,
-    PageSum::TABLE,
-    TargetSum::TABLE,
-    TargetPart::TABLE,
-    ThreadPair::TABLE,
-    CachedPage::TABLE,
-    MainUser::TABLE,
-    NodePage::TABLE,
-    SummedWait::TABLE,
-];
+/// Tables that are made anew: [`Code`] and the machine, which all profiles share, and `meta`.
+const ANEW: [&str; 6] =
+    [Module::TABLE, Site::TABLE, Function::TABLE, Frame::TABLE, MachineNode::TABLE, MetaEntry::TABLE];
+
+/// Whether a table of the merged profile has the rows that the profiles have.
+fn keeps_rows(table: &str) -> bool {
+    !ANEW.contains(&table) && !SUMS.contains(&table)
+}
 
 impl Visitor for Copying<'_> {
     fn table<T: Row>(&mut self) -> Result<(), Error> {
-        if APART.contains(&T::TABLE) { Ok(()) } else { self.copy(|_: &mut T| ()) }
+        // Those have a copier of their own.
+        let apart = T::TABLE == PageAccess::TABLE || !keeps_rows(T::TABLE);
+        if apart { Ok(()) } else { self.copy(|_: &mut T| ()) }
     }
 }
 

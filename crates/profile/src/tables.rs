@@ -535,3 +535,16 @@ table! {
         value: String,
     }
 }
+
+/// Tables of sums of `page_accesses`. They are of all facts of one recording: where several become one, or some facts
+/// are left out, there are none.
+pub const SUMS: [&str; 8] = [
+    PageSum::TABLE,
+    TargetSum::TABLE,
+    TargetPart::TABLE,
+    ThreadPair::TABLE,
+    CachedPage::TABLE,
+    MainUser::TABLE,
+    NodePage::TABLE,
+    SummedWait::TABLE,
+];

@@ -227,3 +227,25 @@ fn every_table_is_copied() {
     let alone = merged(&[one], folder.path());
     assert_eq!(alone.total_rows() - alone.count::<MetaEntry>().unwrap(), rows);
 }
+
+/// Of one recording the sums stand for all facts; of two, for those of one only.
+#[test]
+fn several_profiles_have_no_sums_of_one() {
+    let scratch = tempfile::tempdir().unwrap();
+    let one = written(&Synthetic::example(), scratch.path(), "0.numalens");
+    let users = vec![MainUser { node: NodeId(0), own: 1, accesses: 1 }];
+    let pages = vec![NodePage {
+        process: ProcessId(0),
+        page: Page(1),
+        node: Some(NodeId(0)),
+        home: Some(NodeId(0)),
+        reads: 1,
+        writes: 0,
+    }];
+    one.replace(users).unwrap();
+    one.replace(pages).unwrap();
+    let profiles = [Profile::open(one.path()).unwrap(), written(&Synthetic::example(), scratch.path(), "1.numalens")];
+    assert_eq!(profiles[0].count::<MainUser>().unwrap(), 1);
+    let merged = merged(&profiles, scratch.path());
+    assert_eq!(merged.count::<MainUser>().unwrap() + merged.count::<NodePage>().unwrap(), 0);
+}

@@ -3,20 +3,16 @@
 //! What all of them share is made anew, in memory: code, the machine, `meta`.
 
 use super::code::{Code, NewCode};
-use super::{common_machine, merged_meta, narrowest_bin, tells_nodes};
+use super::{common_machine, keeps_rows, merged_meta, narrowest_bin, tells_nodes};
 use crate::content::Content;
 use crate::error::Error;
 use crate::limits::Texts;
 use crate::meta::Meta;
 use crate::read::Profile;
 use crate::renumbering::Renumbering;
-use crate::tables::{Frame, Function, MachineNode, MetaEntry, Module, Site, TABLES};
+use crate::tables::TABLES;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-
-/// Tables that are made anew.
-const ANEW: [&str; 6] =
-    [Module::TABLE, Site::TABLE, Function::TABLE, Frame::TABLE, MachineNode::TABLE, MetaEntry::TABLE];
 
 /// Reads profiles as the one that [`super::merge`] makes of them, if `page_accesses` of all tell the nodes.
 ///
@@ -38,7 +34,7 @@ pub fn together(profiles: &[Profile]) -> Result<Profile, Error> {
         ids.check(profile.path())?;
         let next = ids.behind(profile)?;
         let own = Arc::new(std::mem::replace(&mut ids, next));
-        for table in TABLES.iter().filter(|table| !ANEW.contains(table)) {
+        for table in TABLES.iter().filter(|table| keeps_rows(table)) {
             for file in profile.files(table).iter() {
                 let file = file.among_profiles(own.clone(), texts.clone());
                 tables.entry((*table).to_owned()).or_default().push(file);
