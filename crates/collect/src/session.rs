@@ -60,6 +60,7 @@ pub use heap_notes::{HeapNote, HeapNotes};
 use images::Images;
 use marks::Marks;
 pub use marks::name_of;
+use numalens_event::exact::site::WAYS;
 use numalens_event::request::Request;
 use numalens_profile::ids::*;
 use numalens_profile::{Meta, tables};
@@ -100,6 +101,8 @@ pub struct Tally {
     pub lost: u64,
     /// Accesses reported so far, where every one is counted.
     pub counted: u64,
+    /// And by how they were counted.
+    pub ways: [u64; WAYS.len()],
 }
 
 /// The state of a recording, in parts.

@@ -16,4 +16,5 @@ pub(crate) mod return_table;
 pub(crate) mod routines;
 pub(crate) mod segment;
 pub(crate) mod site;
+pub(crate) mod way;
 pub(crate) mod what;

@@ -135,7 +135,11 @@ impl Cache {
 
     /// An empty one.
     pub fn new(config: Config) -> Self {
-        let config = Config { instructions: config.instructions.clamp(1, Self::INSTRUCTIONS), ..config };
+        let config = Config {
+            instructions: config.instructions.clamp(1, Self::INSTRUCTIONS),
+            instructions_in_a_row: config.instructions_in_a_row.clamp(1, Self::INSTRUCTIONS),
+            ..config
+        };
         Cache {
             tools: Tools::new(&config),
             config,

@@ -139,7 +139,9 @@ impl<'a, E: Env> Counting<'a, E> {
         if has_record {
             out.map_hot(State::Before);
         }
-        count_group(out, &of)?;
+        if let Some(way) = count_group(out, &of)? {
+            self.registry.env.counted(of.place.first, of.group.members.into(), way);
+        }
         out.at.checked += 1;
         out.map_hot(State::Before);
         Ok(())
@@ -157,7 +159,10 @@ impl<'a, E: Env> Counting<'a, E> {
         if happens_once(access) {
             self.registry.once.push((out.at.instruction, site));
         }
-        count_access(out, &AccessAt { instruction, access, site, live })
+        if let Some(way) = count_access(out, &AccessAt { instruction, access, site, live })? {
+            self.registry.env.counted(site, 1, way);
+        }
+        Ok(())
     }
 
     /// Writes a repeated string instruction with its counting around it.

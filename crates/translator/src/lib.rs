@@ -84,6 +84,7 @@ pub use abi::routines::{
 };
 pub use abi::segment::{FetchCounter, Segment};
 pub use abi::site::{Address, Group, LastPageSlot, Shape, Site};
+pub use abi::way::Way;
 pub use cache::evict::Unlinked;
 pub use cache::{Cache, Landing, Leave};
 pub use count::settle_derived;

@@ -34,6 +34,7 @@ pub fn config(layout: &Layout, shadow: Shadow, header: &SessionHeader, is_virtua
         executions: layout.executions() as u32,
         touched: thread_context::TOUCHED as u32,
         instructions: 48,
+        instructions_in_a_row: 128,
         side_exits: 2,
         flags_dead_at_calls: true,
         own_processor: is_virtual,

@@ -12,7 +12,7 @@ use core::sync::atomic::{
 };
 use numalens_event::exact::{self, log, segment};
 use numalens_isa::{Kind, Register};
-use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Segment, Site, SiteId};
+use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Segment, Site, SiteId, Way};
 
 impl Env for TranslationEnv {
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
@@ -115,6 +115,12 @@ impl Env for TranslationEnv {
             self.sites.push(like);
         }
         row
+    }
+
+    fn counted(&mut self, first: SiteId, sites: u32, way: Way) {
+        for number in (first.0..first.0 + sites).take_while(|&number| number < self.layout.sites) {
+            self.process.site(number).flags.fetch_or((way as u32) << exact::site::WAY_SHIFT, Relaxed);
+        }
     }
 
     fn new_segment(&mut self, segment: &Segment) {

@@ -212,6 +212,9 @@ impl Session {
         let CountedSite { process, thread, time_ns, site, reads, writes, .. } = *counted;
         if of == Of::Accesses {
             self.tally.counted = self.tally.counted.saturating_add(reads).saturating_add(writes);
+            if let Some(way) = self.tally.ways.get_mut(usize::from(counted.way)) {
+                *way = way.saturating_add(reads).saturating_add(writes);
+            }
         }
         let bin = self.bin(time_ns);
         let (node, home) = (self.node_id(counted.node), self.node_id(counted.home));

@@ -23,6 +23,8 @@ pub struct CountedSite {
     pub home: Option<u16>,
     /// The pages were placed by a pinned thread.
     pub pinned: bool,
+    /// How they are counted: an index of `exact::site::WAYS`.
+    pub way: u8,
     pub reads: u64,
     pub writes: u64,
 }

@@ -2,6 +2,7 @@
 
 use super::Session;
 use crate::unwind::Module;
+use numalens_event::exact::site::WAYS;
 use numalens_profile::ids::{ModuleId, SiteId};
 use numalens_profile::tables;
 use numalens_profile::{Content, Error, Meta, Writer};
@@ -223,6 +224,9 @@ impl TableWriter<'_> {
         self.session.unobserved.note(self.session.processes.rows(), meta);
         let tally = self.session.tally;
         if self.session.options.counted {
+            let ways = WAYS.iter().zip(tally.ways).filter(|(_, accesses)| *accesses > 0);
+            let ways = ways.map(|(way, accesses)| ((*way).to_owned(), accesses.into())).collect();
+            meta.extra.insert("counted_as".to_owned(), serde_json::Value::Object(ways));
             return;
         }
         if tally.lost > 0 {

@@ -35,6 +35,23 @@ pub mod site {
     pub const WRITE: u32 = 2;
     /// Relative to the stack pointer.
     pub const STACK: u32 = 4;
+    /// From this bit on: how it is counted, a `numalens_translator::Way`.
+    pub const WAY_SHIFT: u32 = 8;
+
+    /// The words for these ways, by their numbers.
+    pub const WAYS: [&str; 11] = [
+        "unknown",
+        "page limits",
+        "last pages",
+        "constant pages",
+        "direct page counters",
+        "groups looked up: their pages change",
+        "groups looked up: executed seldom",
+        "single: in no group",
+        "single: flags are needed",
+        "elements of vectors, strings",
+        "out of line",
+    ];
 }
 
 /// Counters of all sites and classes: 1 GiB, as what follows must stay within reach of a displacement.

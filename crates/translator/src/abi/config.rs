@@ -73,6 +73,8 @@ pub struct Config {
     pub direct_pages: u32,
     /// Most instructions in a fragment.
     pub instructions: usize,
+    /// And in one without any conditional jump: long straight-line code has groups with many accesses.
+    pub instructions_in_a_row: usize,
     /// Most conditional jumps that a fragment falls through.
     pub side_exits: usize,
     /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it

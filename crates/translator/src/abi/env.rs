@@ -1,6 +1,6 @@
 //! What the translator asks of whoever uses it.
 
-use crate::{Group, Segment, Site, SiteId};
+use crate::{Group, Segment, Site, SiteId, Way};
 
 /// Free space in the code cache: two places within 2 GiB of each other and of the code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,11 @@ pub trait Env {
     /// Registers a group, and gives the site whose row its accesses are counted in: for one member that one, for
     /// several a number of its own among the sites, which stands for one access of each.
     fn new_group(&mut self, group: &Group) -> SiteId;
+
+    /// How the accesses of so many sites, from `first` on, are counted.
+    fn counted(&mut self, first: SiteId, sites: u32, way: Way) {
+        let _ = (first, sites, way);
+    }
 
     /// Registers instructions that are executed together, and what counts them. Asked for when [`Config::code`] is set.
     fn new_segment(&mut self, segment: &Segment);

@@ -51,6 +51,8 @@ use numalens_isa::PAGE_BITS;
 pub(crate) struct Direct;
 
 impl CountStrategy<GroupAt<'_>> for Direct {
+    const WAY: crate::Way = crate::Way::Direct;
+
     fn suits(_: &Config, of: &GroupAt<'_>) -> bool {
         of.place.last_page.is_none() && of.group.direct.is_some()
     }

@@ -50,6 +50,8 @@ fn prepare(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> [u8; 2] {
 pub(crate) struct Gather;
 
 impl CountStrategy<AccessAt<'_>> for Gather {
+    const WAY: crate::Way = crate::Way::Elements;
+
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
         let is_simple = |what: What| what.lanes <= 16 && !what.narrow && of.access.kind != Kind::ReadWrite;
         let is_gather = of.access.shape == Shape::Elements && of.live.flags == 0 && !config.each;
@@ -90,6 +92,8 @@ impl CountStrategy<AccessAt<'_>> for Gather {
 pub(crate) struct GatherApart;
 
 impl CountStrategy<AccessAt<'_>> for GatherApart {
+    const WAY: crate::Way = crate::Way::Apart;
+
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Elements
     }

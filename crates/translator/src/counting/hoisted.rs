@@ -156,6 +156,7 @@ impl<'a, E: Env> Counting<'a, E> {
         for (index, group) in (0..).zip(look.groups) {
             let last_page = LastPageSlot { id: LastPageId(look.limit.0 + 1 + index), executions: self.executions };
             let of = self.registry.register_group(self.plan, out.at.checked, Some(last_page), 0)?;
+            self.registry.env.counted(of.place.first, group.members.into(), crate::Way::PageLimit);
             out.map_cold(State::Counting);
             let miss = compare_page(&mut out.cold, &of, r1);
             let room = out.cold.here();

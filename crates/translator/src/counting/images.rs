@@ -10,6 +10,8 @@ use crate::{Config, Error, Shape, context};
 pub(crate) struct ImageApart;
 
 impl CountStrategy<AccessAt<'_>> for ImageApart {
+    const WAY: crate::Way = crate::Way::Apart;
+
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         matches!(of.access.shape, Shape::Image(_))
     }

@@ -32,6 +32,8 @@ use numalens_isa::{Kind, PAGE_BITS};
 pub(crate) struct Immediate;
 
 impl CountStrategy<GroupAt<'_>> for Immediate {
+    const WAY: crate::Way = crate::Way::Immediate;
+
     fn suits(_: &Config, of: &GroupAt<'_>) -> bool {
         of.place.last_page.is_none()
     }

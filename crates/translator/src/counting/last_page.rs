@@ -47,6 +47,8 @@ use numalens_isa::PAGE;
 pub(crate) struct ConstantPage;
 
 impl CountStrategy<GroupAt<'_>> for ConstantPage {
+    const WAY: crate::Way = crate::Way::ConstantPage;
+
     fn suits(_: &Config, of: &GroupAt<'_>) -> bool {
         of.group.is_constant()
     }
@@ -65,6 +67,8 @@ impl CountStrategy<GroupAt<'_>> for ConstantPage {
 pub(crate) struct MovingPage;
 
 impl CountStrategy<GroupAt<'_>> for MovingPage {
+    const WAY: crate::Way = crate::Way::LastPage;
+
     fn suits(_: &Config, of: &GroupAt<'_>) -> bool {
         !of.group.is_constant()
     }

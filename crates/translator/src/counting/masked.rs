@@ -21,6 +21,8 @@ fn describe(of: &AccessAt<'_>) -> What {
 pub(crate) struct FirstActive;
 
 impl CountStrategy<AccessAt<'_>> for FirstActive {
+    const WAY: crate::Way = crate::Way::Elements;
+
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
         let is_simple = |what: What| what.operation == Operation::FirstActive && what.size <= 8;
         let is_masked = of.access.shape == Shape::Masked && !of.access.address.narrow;
@@ -54,6 +56,8 @@ impl CountStrategy<AccessAt<'_>> for FirstActive {
 pub(crate) struct MaskedApart;
 
 impl CountStrategy<AccessAt<'_>> for MaskedApart {
+    const WAY: crate::Way = crate::Way::Apart;
+
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Masked
     }

@@ -33,6 +33,8 @@ use numalens_isa::PAGE_BITS;
 pub(crate) struct Megamorphic;
 
 impl CountStrategy<GroupAt<'_>> for Megamorphic {
+    const WAY: crate::Way = crate::Way::Megamorphic;
+
     fn suits(_: &Config, of: &GroupAt<'_>) -> bool {
         of.group.megamorphic
     }

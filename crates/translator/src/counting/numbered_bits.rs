@@ -9,6 +9,8 @@ use crate::{Config, Error, Shape};
 pub(crate) struct BitsApart;
 
 impl CountStrategy<AccessAt<'_>> for BitsApart {
+    const WAY: crate::Way = crate::Way::Apart;
+
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Bits
     }

@@ -33,6 +33,8 @@ use numalens_isa::{Kind, PAGE_BITS};
 pub(crate) struct Single;
 
 impl CountStrategy<AccessAt<'_>> for Single {
+    const WAY: crate::Way = crate::Way::Single;
+
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Plain && of.live.flags == 0
     }
@@ -67,6 +69,8 @@ impl CountStrategy<AccessAt<'_>> for Single {
 pub(crate) struct SingleQuietly;
 
 impl CountStrategy<AccessAt<'_>> for SingleQuietly {
+    const WAY: crate::Way = crate::Way::SingleQuietly;
+
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Plain
     }
@@ -132,6 +136,8 @@ impl CountStrategy<AccessAt<'_>> for SingleQuietly {
 pub(crate) struct Apart;
 
 impl CountStrategy<AccessAt<'_>> for Apart {
+    const WAY: crate::Way = crate::Way::Apart;
+
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
         config.each && of.access.shape == Shape::Plain
     }

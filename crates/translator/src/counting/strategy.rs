@@ -16,12 +16,15 @@ use super::tiles::TileApart;
 use crate::emit::Emitter;
 use crate::ir::liveness::Live;
 use crate::ir::plan::{Group, Member};
-use crate::{Config, Error, LastPageSlot, SiteId};
+use crate::{Config, Error, LastPageSlot, SiteId, Way};
 use iced_x86::Instruction;
 use numalens_isa::Access;
 
 /// A way to count `T`, which is registered already: what is left is to write code.
 pub(crate) trait CountStrategy<T> {
+    /// What it is for those who ask.
+    const WAY: Way;
+
     /// Whether it is for `of`.
     fn suits(config: &Config, of: &T) -> bool;
 
@@ -64,13 +67,14 @@ pub(crate) struct Place {
 macro_rules! first_that_suits {
     ($out:expr, $of:expr, $($way:ty),+ $(,)?) => {
         $(if <$way>::suits($out.config, $of) {
-            return <$way>::write($out, $of);
+            <$way>::write($out, $of)?;
+            return Ok(Some(<$way>::WAY));
         })+
     };
 }
 
-/// Counts one access. Those of repeated string instructions are counted afterwards: [`super::strings`].
-pub(crate) fn count_access(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<(), Error> {
+/// Counts one access, and says how. Those of repeated string instructions are counted afterwards: [`super::strings`].
+pub(crate) fn count_access(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<Option<Way>, Error> {
     first_that_suits!(
         out,
         of,
@@ -85,11 +89,11 @@ pub(crate) fn count_access(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<(
         TileApart,
         ImageApart,
     );
-    Ok(())
+    Ok(None)
 }
 
-/// Counts a group.
-pub(crate) fn count_group(out: &mut Emitter<'_>, of: &GroupAt<'_>) -> Result<(), Error> {
+/// Counts a group, and says how.
+pub(crate) fn count_group(out: &mut Emitter<'_>, of: &GroupAt<'_>) -> Result<Option<Way>, Error> {
     first_that_suits!(out, of, Direct, Immediate, ConstantPage, Megamorphic, MovingPage);
-    Ok(())
+    Ok(None)
 }

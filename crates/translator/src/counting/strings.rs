@@ -22,7 +22,7 @@ use crate::emit::{Emitter, Memory, call_out, describe, load_entry};
 use crate::ir::decode::Decoded;
 use crate::ir::liveness::Live;
 use crate::ir::mark::State;
-use crate::{Env, Error, Site, SiteId, context};
+use crate::{Env, Error, Site, SiteId, Way, context};
 use alloc::vec::Vec;
 use numalens_isa::{Access, Kind, PAGE_BITS};
 
@@ -40,7 +40,9 @@ pub(crate) fn write_string<E: Env>(
     let what = string_operation(source, destination);
     let mut sites = Vec::with_capacity(2);
     for access in source.iter().chain(destination.iter()) {
-        sites.push(registry.new_site(&Site::new(one.instruction.ip(), access), out.at.instruction));
+        let site = registry.new_site(&Site::new(one.instruction.ip(), access), out.at.instruction);
+        registry.env.counted(site, 1, if is_simple(out, &what, one.before) { Way::Elements } else { Way::Apart });
+        sites.push(site);
     }
     if let Some(&site) = sites.last().filter(|_| what.destination && what.kind != Kind::Read) {
         report(out, &what, site, one.before)?;

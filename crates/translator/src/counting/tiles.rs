@@ -10,6 +10,8 @@ use iced_x86::Register;
 pub(crate) struct TileApart;
 
 impl CountStrategy<AccessAt<'_>> for TileApart {
+    const WAY: crate::Way = crate::Way::Apart;
+
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Tile
     }

@@ -112,7 +112,8 @@ pub(crate) fn decode(
                 continue 'fragment;
             }
             if !source.list.is_empty() {
-                if source.list.len() >= config.instructions || env.is_watched(at) {
+                let most = if side_exits == 0 { config.instructions_in_a_row } else { config.instructions };
+                if source.list.len() >= most || env.is_watched(at) {
                     break 'fragment;
                 }
                 if meets.is_none() && known.contains_key(&at) {

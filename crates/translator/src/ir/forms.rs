@@ -247,6 +247,7 @@ mod tests {
             direct: 0,
             direct_pages: 0,
             instructions: 48,
+            instructions_in_a_row: 48,
             side_exits: 2,
             flags_dead_at_calls: true,
             own_processor,

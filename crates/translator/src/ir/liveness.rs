@@ -19,6 +19,9 @@ use numalens_isa::{PAGE, STATUS_FLAGS, Usage};
 /// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every
 /// iteration.
 const AHEAD: u16 = 16;
+/// And outside while nothing has told whether flags are needed: floating point leaves them alone, and long pieces of it
+/// (block solvers, unrolled kernels) would be counted access by access.
+const AHEAD_FOR_FLAGS: u16 = 1024;
 const AHEAD_IN_LOOPS: u16 = 100;
 /// Places for remembered answers: a power of two.
 const REMEMBERED: usize = 1 << 14;
@@ -255,14 +258,20 @@ impl Liveness {
         let (mut needed, mut overwritten) = (Live::NONE, Live::NONE);
         let at_call = self.at_call();
         let Liveness { window, forms, known, bounds, .. } = self;
-        let (mut ip, mut left) = (start, AHEAD);
-        'look: while left > 0 {
+        let (mut ip, mut looked) = (start, 0);
+        let goes_on = |looked, needed: Live, overwritten: Live| {
+            let decided = (needed.flags | overwritten.flags) == STATUS_FLAGS;
+            looked < if decided { AHEAD } else { AHEAD_FOR_FLAGS }
+        };
+        'look: while goes_on(looked, needed, overwritten) {
             let code = window.code(env, ip);
             let mut decoder = Decoder::with_ip(64, code, ip, DecoderOptions::NONE);
             // Straight on, as far as the code at hand goes.
-            while left > 0 && (decoder.position() == 0 || code.len() - decoder.position() >= LONGEST) {
+            while goes_on(looked, needed, overwritten)
+                && (decoder.position() == 0 || code.len() - decoder.position() >= LONGEST)
+            {
                 let Some((instruction, usage)) = next(&mut decoder, code, bounds, forms, env) else { break 'look };
-                left -= 1;
+                looked += 1;
                 needed.registers |= usage.reads & !overwritten.registers;
                 needed.flags |= usage.flags_read & !overwritten.flags;
                 overwritten.registers |= usage.kills;

@@ -153,6 +153,7 @@ impl Machine {
             pages: PAGES,
             updates: -(UPDATES as i32),
             instructions: options.instructions,
+            instructions_in_a_row: options.instructions,
             side_exits: options.side_exits,
             flags_dead_at_calls: true,
             own_processor: options.own_processor,

@@ -1,6 +1,6 @@
 //! A world on paper: code is translated for addresses that nothing is mapped at, and read, not run.
 
-use numalens_translator::{Cache, Changes, Config, Env, Group, Room, Scheme, Segment, Shadow, Site, SiteId};
+use numalens_translator::{Cache, Changes, Config, Env, Group, Room, Scheme, Segment, Shadow, Site, SiteId, Way};
 
 pub const HOT: u64 = 0x1000_0000;
 pub const COLD: u64 = 0x3000_0000;
@@ -12,6 +12,8 @@ pub struct Paper {
     pub changes: Changes,
     pub sites: Vec<Site>,
     pub segments: Vec<Segment>,
+    /// Of so many sites.
+    pub ways: Vec<(u32, Way)>,
     pub hot: Vec<u8>,
     pub cold: Vec<u8>,
 }
@@ -24,6 +26,7 @@ impl Paper {
             changes: Changes::Never,
             sites: Vec::new(),
             segments: Vec::new(),
+            ways: Vec::new(),
             hot: Vec::new(),
             cold: Vec::new(),
         }
@@ -49,6 +52,10 @@ impl Env for Paper {
 
     fn new_group(&mut self, group: &Group) -> SiteId {
         if group.members == 1 { group.first } else { self.new_site(&self.sites[group.first.0 as usize].clone()) }
+    }
+
+    fn counted(&mut self, _: SiteId, sites: u32, way: Way) {
+        self.ways.push((sites, way));
     }
 
     fn new_segment(&mut self, segment: &Segment) {
@@ -81,6 +88,7 @@ pub const CONFIG: Config = Config {
     pages: 0x4000_0000,
     updates: -0x4000_0000,
     instructions: 64,
+    instructions_in_a_row: 16,
     side_exits: 4,
     flags_dead_at_calls: true,
     own_processor: false,

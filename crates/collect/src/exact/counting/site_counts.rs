@@ -71,8 +71,8 @@ impl Counting<'_> {
             let mut report = |home, pinned, more| {
                 let reads = if flags & site::READ != 0 { more } else { 0 };
                 let writes = if flags & site::WRITE != 0 { more } else { 0 };
-                let process = process.id;
-                counted(at, &CountedSite { process, thread, time_ns, node, site, home, pinned, reads, writes });
+                let (process, way) = (process.id, (flags >> site::WAY_SHIFT) as u8);
+                counted(at, &CountedSite { process, thread, time_ns, node, site, home, pinned, way, reads, writes });
             };
             let class = (at & ((1 << classes_log2) - 1)) as u32;
             if !is_pending(header, class) {

@@ -95,8 +95,18 @@ mod tests {
 
     fn site(number: u32, reads: u64, writes: u64) -> (u64, CountedSite) {
         let (process, thread, site) = (ProcessId(0), ThreadId(0), SiteId(number));
-        let counted =
-            CountedSite { process, thread, time_ns: 0, node: None, site, home: None, pinned: false, reads, writes };
+        let counted = CountedSite {
+            process,
+            thread,
+            time_ns: 0,
+            node: None,
+            site,
+            home: None,
+            pinned: false,
+            way: 0,
+            reads,
+            writes,
+        };
         (number.into(), counted)
     }
 

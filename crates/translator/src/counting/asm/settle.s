@@ -147,6 +147,9 @@ numalens_settle_last_page:
     // Megamorphic: the class is another.
     cmp r9d, {any}
     je 8f
+    // The last execution was across the end of a page: that is no other class.
+    cmp r9d, {no_class}
+    je 12f
     test edi, {often_class} - 1
     jne 5f
     shl rdi, {share}
@@ -176,6 +179,9 @@ numalens_settle_last_page:
     cmp rdi, rsi
     ja 9f
     jmp 8b
+12:
+    dec edi
+    mov gs:[rdx + {misses}], edi
 5:
     // The record, in this class from this execution on.
     NUMALENS_ENTER_CLASS
