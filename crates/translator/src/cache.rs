@@ -13,7 +13,7 @@ use crate::ir::decode::pages;
 use crate::ir::exit::{Exit, ExitKind};
 use crate::ir::far::{FarReturn, Obstacle};
 use crate::translate::{Target, Tools, relay, translate};
-use crate::{Config, CpuQuery, Env, Error, ExitId, FragmentId, Room, Scheme, SiteId, context};
+use crate::{Config, CpuQuery, Env, Error, ExitId, FragmentId, FragmentLimits, Room, Scheme, SiteId, context};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use by_address::ByAddress;
@@ -135,11 +135,9 @@ impl Cache {
 
     /// An empty one.
     pub fn new(config: Config) -> Self {
-        let config = Config {
-            instructions: config.instructions.clamp(1, Self::INSTRUCTIONS),
-            instructions_in_a_row: config.instructions_in_a_row.clamp(1, Self::INSTRUCTIONS),
-            ..config
-        };
+        let FragmentLimits { instructions, in_a_row, side_exits } = config.fragments;
+        let [instructions, in_a_row] = [instructions, in_a_row].map(|most| most.clamp(1, Self::INSTRUCTIONS));
+        let config = Config { fragments: FragmentLimits { instructions, in_a_row, side_exits }, ..config };
         Cache {
             tools: Tools::new(&config),
             config,

@@ -3,7 +3,7 @@
 use crate::state::thread_context::{self, Layout};
 use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::{self, SessionHeader};
-use numalens_translator::{Config, Scheme, Shadow};
+use numalens_translator::{Config, FragmentLimits, Scheme, Shadow};
 
 /// How code is translated for thread contexts of this layout, with the table of pages at this place.
 pub fn config(layout: &Layout, shadow: Shadow, header: &SessionHeader, is_virtual: bool) -> Config {
@@ -33,9 +33,7 @@ pub fn config(layout: &Layout, shadow: Shadow, header: &SessionHeader, is_virtua
         last_pages: layout.last_pages() as u32,
         executions: layout.executions() as u32,
         touched: thread_context::TOUCHED as u32,
-        instructions: 48,
-        instructions_in_a_row: 128,
-        side_exits: 2,
+        fragments: FragmentLimits { instructions: 48, in_a_row: 128, side_exits: 2 },
         flags_dead_at_calls: true,
         own_processor: is_virtual,
     }

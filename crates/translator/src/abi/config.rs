@@ -23,6 +23,17 @@ pub enum Scheme {
     LastPage,
 }
 
+/// Where fragments end, if not at a jump or call.
+#[derive(Clone, Copy, Debug)]
+pub struct FragmentLimits {
+    /// Most instructions.
+    pub instructions: usize,
+    /// Most of them without any conditional jump: long straight-line code has groups with many accesses.
+    pub in_a_row: usize,
+    /// Most conditional jumps that one falls through.
+    pub side_exits: usize,
+}
+
 /// How to translate.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
@@ -71,12 +82,8 @@ pub struct Config {
     pub direct: i32,
     /// Pages that each has counters for; 0: there are none.
     pub direct_pages: u32,
-    /// Most instructions in a fragment.
-    pub instructions: usize,
-    /// And in one without any conditional jump: long straight-line code has groups with many accesses.
-    pub instructions_in_a_row: usize,
-    /// Most conditional jumps that a fragment falls through.
-    pub side_exits: usize,
+    /// Where fragments end.
+    pub fragments: FragmentLimits,
     /// Take flags to be dead at calls and returns, as the calling convention has it, until the program shows that it
     /// has another.
     pub flags_dead_at_calls: bool,

@@ -112,7 +112,7 @@ pub(crate) fn decode(
                 continue 'fragment;
             }
             if !source.list.is_empty() {
-                let most = if side_exits == 0 { config.instructions_in_a_row } else { config.instructions };
+                let most = if side_exits == 0 { config.fragments.in_a_row } else { config.fragments.instructions };
                 if source.list.len() >= most || env.is_watched(at) {
                     break 'fragment;
                 }
@@ -139,7 +139,7 @@ pub(crate) fn decode(
                 _ if form.obstacle.is_some() || form.ends_fragment => break 'fragment,
                 FlowControl::ConditionalBranch => {
                     side_exits += 1;
-                    if side_exits > config.side_exits {
+                    if side_exits > config.fragments.side_exits {
                         break 'fragment;
                     }
                 }

@@ -246,9 +246,7 @@ mod tests {
             touched: 0,
             direct: 0,
             direct_pages: 0,
-            instructions: 48,
-            instructions_in_a_row: 48,
-            side_exits: 2,
+            fragments: crate::FragmentLimits { instructions: 48, in_a_row: 48, side_exits: 2 },
             flags_dead_at_calls: true,
             own_processor,
         }

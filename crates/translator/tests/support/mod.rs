@@ -15,8 +15,8 @@ pub mod vectors;
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
-    Cache, Changes, Config, CpuQuery, DirectTable, Env, ExitId, FetchCounter, Group, LastPage, Leave, PageEntry, Room,
-    Scheme, Segment, Shadow, Site, SiteId, context, settle_derived,
+    Cache, Changes, Config, CpuQuery, DirectTable, Env, ExitId, FetchCounter, FragmentLimits, Group, LastPage, Leave,
+    PageEntry, Room, Scheme, Segment, Shadow, Site, SiteId, context, settle_derived,
 };
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -152,9 +152,11 @@ impl Machine {
             sites: SITES,
             pages: PAGES,
             updates: -(UPDATES as i32),
-            instructions: options.instructions,
-            instructions_in_a_row: options.instructions,
-            side_exits: options.side_exits,
+            fragments: FragmentLimits {
+                instructions: options.instructions,
+                in_a_row: options.instructions,
+                side_exits: options.side_exits,
+            },
             flags_dead_at_calls: true,
             own_processor: options.own_processor,
             scheme: options.scheme,

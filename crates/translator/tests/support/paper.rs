@@ -1,6 +1,8 @@
 //! A world on paper: code is translated for addresses that nothing is mapped at, and read, not run.
 
-use numalens_translator::{Cache, Changes, Config, Env, Group, Room, Scheme, Segment, Shadow, Site, SiteId, Way};
+use numalens_translator::{
+    Cache, Changes, Config, Env, FragmentLimits, Group, Room, Scheme, Segment, Shadow, Site, SiteId, Way,
+};
 
 pub const HOT: u64 = 0x1000_0000;
 pub const COLD: u64 = 0x3000_0000;
@@ -87,9 +89,7 @@ pub const CONFIG: Config = Config {
     sites: 0x100_0000,
     pages: 0x4000_0000,
     updates: -0x4000_0000,
-    instructions: 64,
-    instructions_in_a_row: 16,
-    side_exits: 4,
+    fragments: FragmentLimits { instructions: 64, in_a_row: 16, side_exits: 4 },
     flags_dead_at_calls: true,
     own_processor: false,
     scheme: Scheme::LastPage,

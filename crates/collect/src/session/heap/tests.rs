@@ -1,3 +1,5 @@
+//! What the kernel did not tell.
+
 use super::super::{Output, Session, SessionOptions};
 use super::*;
 use crate::heap_channel::HeapEvent;
