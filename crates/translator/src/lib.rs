@@ -4,11 +4,11 @@
 //!
 //! A *fragment* is a run of consecutive instructions of the program, through up to [`FragmentLimits::side_exits`]
 //! conditional jumps that fall through, up to a jump, call, return or system call. Its translation lies in the *code
-//! cache*, within 2 GiB of the program's own code, and consists of the program's instructions, byte for byte, with only
-//! displacements changed, and counting code before each instruction that accesses memory. Translated code is shared by all threads;
-//! what belongs to a thread is reached through GS, whose base is the [`context`] of the thread. A program that uses GS
-//! itself is not supported: its instructions leave through [`Leave::Unsupported`], as do those few that cannot be
-//! translated for other reasons ([`Obstacle`]).
+//! cache*, within 2 GiB of the program's own code, and consists of the program's instructions, byte for byte, with
+//! only displacements changed, and counting code before each instruction that accesses memory. Translated code is
+//! shared by all threads; what belongs to a thread is reached through GS, whose base is the [`context`] of the
+//! thread. A program that uses GS itself is not supported: its instructions leave through [`Leave::Unsupported`], as
+//! do those few that cannot be translated for other reasons ([`Obstacle`]).
 //!
 //! ```text
 //!   program          code cache, hot half                     code cache, cold half
