@@ -7,7 +7,8 @@
  * once each took five times as long. Expected: `matrix` of code has the library's fetches from every node to one node;
  * the module on top of `code-placement` is the library; remedy: a copy of the text on every node. With `--size` below
  * 32 KiB only so much of it is called, and there is nothing to tell. x86-64 only.
- * With FIXED every thread calls a copy of the text in its own memory. */
+ * With FIXED every thread calls a copy of the text in its own memory. It stays: a thread that begins when another
+ * one has ended would have its copy at the same addresses. */
 #include "target.h"
 
 #define FUNCTION 2048ul
@@ -46,9 +47,6 @@ static void work(int slot)
         }
     tg_accessed(array, slot, 0, bytes, (double)tg.rounds * (double)(functions * INSTRUCTIONS), 0, tg_seconds() - start, "remote-code");
     sums[slot - 1] = sum;
-#ifdef FIXED
-    munmap(copy, bytes);
-#endif
 }
 
 int main(int argc, char **argv)
