@@ -191,7 +191,14 @@ impl Session {
 
     /// `creator`: the thread that made this one, if that was seen. A new thread has its creator's CPUs and policy; by
     /// the time we can ask the kernel it may have changed them, or have ended.
-    fn begin_thread(&mut self, process: ProcessId, id: (i32, i32), creator: Option<u32>, time_ns: u64, cause: &str) {
+    fn begin_thread(
+        &mut self,
+        process: ProcessId,
+        id: (i32, i32),
+        creator: Option<u32>,
+        time_ns: u64,
+        cause: &str,
+    ) -> ThreadId {
         let (pid, tid) = id;
         let options = &self.options;
         let (bound, cause) = if options.machine.is_virtual {
@@ -201,7 +208,7 @@ impl Session {
             let inherited = creator.and_then(|creator| self.threads.get(creator)).map(|creator| creator.bound.clone());
             (inherited.or_else(|| options.asked_binding(pid, tid)).unwrap_or_else(|| options.anywhere()), cause)
         };
-        self.threads.begin(process, tid as u32, &comm(pid, tid), time_ns, bound, cause);
+        self.threads.begin(process, tid as u32, &comm(pid, tid), time_ns, bound, cause)
     }
 
     /// Asks where every thread may run now (real machine only): changes that nobody reported, as notes of the time
@@ -290,10 +297,8 @@ impl Session {
     /// beginning was lost, it begins here: while the collector waits for a processor, rings fill up.
     pub fn thread_reports(&mut self, pid: i32, tid: u32, time_ns: u64) -> Option<ThreadId> {
         let process = self.processes.id_of(pid)?;
-        if self.threads.at(process, tid, time_ns).is_none() {
-            self.begin_thread(process, (pid, tid as i32), None, time_ns, "observed");
-        }
-        self.threads.at(process, tid, time_ns)
+        let known = self.threads.at(process, tid, time_ns);
+        Some(known.unwrap_or_else(|| self.begin_thread(process, (pid, tid as i32), None, time_ns, "observed")))
     }
 
     fn forked(&mut self, pid: i32, tid: i32, parent_pid: i32, parent_tid: u32, time_ns: u64) {

@@ -14,6 +14,9 @@ use numalens_event::exact::{self, log, segment};
 use numalens_isa::{Kind, Register};
 use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Segment, Site, SiteId, Way};
 
+// Each way has its word.
+const _: () = assert!(exact::site::WAYS.len() == Way::ALL.len() + 1);
+
 impl Env for TranslationEnv {
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
         let mut done = 0;

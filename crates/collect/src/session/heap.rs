@@ -53,8 +53,8 @@ impl HeapHandler<'_> {
                 if let Some(map) = map {
                     self.mapped(pid, *address, *size, *map);
                 }
-                self.session.thread_reports(pid, note.tid, time_ns);
-                self.allocated(notes, note, time_ns);
+                let thread = self.session.thread_reports(pid, note.tid, time_ns);
+                self.allocated(notes, note, time_ns, thread);
             }
             What::Free { address, inner } => self.freed(note, time_ns, *address, *inner),
             What::Named { address, name } => self.block_named(pid, *address, name),
@@ -107,7 +107,14 @@ impl HeapHandler<'_> {
 
     /// Enters the block that an event reports, and says where it lies. A file that was mapped is none, nor are
     /// addresses that were reserved, before they have access; both end those whose memory they take.
-    pub fn allocated(&mut self, notes: &HeapNotes, note: &HeapNote, time_ns: u64) -> Option<(ObjectId, Range<u64>)> {
+    /// `thread`: who has reported it.
+    pub fn allocated(
+        &mut self,
+        notes: &HeapNotes,
+        note: &HeapNote,
+        time_ns: u64,
+        thread: Option<ThreadId>,
+    ) -> Option<(ObjectId, Range<u64>)> {
         let &What::Alloc { call: how, address, size, weight, ip, sp, bp, ref stack, map, own_mapping, .. } = &note.what
         else {
             return None;
@@ -131,7 +138,7 @@ impl HeapHandler<'_> {
             _ => std::iter::once(address..address.saturating_add(size)).collect(),
         };
         let first = places.first()?.clone();
-        let thread = self.session.threads.at(live.id, note.tid, time_ns)?;
+        let thread = thread?;
         // The frame of the caller is entered at its call: one byte before the return address.
         let at_call = ip.wrapping_sub(1);
         let caller = Caller { ip: at_call, sp, bp, registers: None };

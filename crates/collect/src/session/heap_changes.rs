@@ -43,8 +43,9 @@ impl HeapHandler<'_> {
         let live = self.session.processes.get_mut(note.pid)?;
         match &note.what {
             What::Alloc { call, before, own_mapping, .. } => {
+                let thread = self.session.threads.at(live.id, note.tid, time_ns);
                 let since_ns = if *before == 0 { time_ns } else { self.session.since_start(*before) };
-                let (object, place) = self.allocated(notes, note, time_ns)?;
+                let (object, place) = self.allocated(notes, note, time_ns, thread)?;
                 let end = match own_mapping {
                     0 => place.end,
                     bytes => Page::of(place.start).address().saturating_add(*bytes),

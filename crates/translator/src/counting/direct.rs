@@ -44,14 +44,14 @@ use super::strategy::{CountStrategy, GroupAt, Place};
 use super::stub::{call_for_group, describe_group};
 use crate::emit::{Emitter, Memory};
 use crate::ir::mark::State;
-use crate::{Config, DirectTable, Error, Shape, context};
+use crate::{Config, DirectTable, Error, Shape, Way, context};
 use numalens_isa::PAGE_BITS;
 
 /// A group that has a direct table.
 pub(crate) struct Direct;
 
 impl CountStrategy<GroupAt<'_>> for Direct {
-    const WAY: crate::Way = crate::Way::Direct;
+    const WAY: Way = Way::Direct;
 
     fn suits(_: &Config, of: &GroupAt<'_>) -> bool {
         of.place.last_page.is_none() && of.group.direct.is_some()

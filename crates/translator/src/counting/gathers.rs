@@ -18,7 +18,7 @@ use super::masks::{address_and_mask, lanes};
 use super::strategy::{AccessAt, CountStrategy};
 use crate::abi::what::{Operation, What};
 use crate::emit::{Code, Emitter, Memory};
-use crate::{Config, Error, Shape, context};
+use crate::{Config, Error, Shape, Way, context};
 use iced_x86::Register;
 use numalens_isa::Kind;
 
@@ -50,7 +50,7 @@ fn prepare(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> [u8; 2] {
 pub(crate) struct Gather;
 
 impl CountStrategy<AccessAt<'_>> for Gather {
-    const WAY: crate::Way = crate::Way::Elements;
+    const WAY: Way = Way::Elements;
 
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
         let is_simple = |what: What| what.lanes <= 16 && !what.narrow && of.access.kind != Kind::ReadWrite;
@@ -92,7 +92,7 @@ impl CountStrategy<AccessAt<'_>> for Gather {
 pub(crate) struct GatherApart;
 
 impl CountStrategy<AccessAt<'_>> for GatherApart {
-    const WAY: crate::Way = crate::Way::Apart;
+    const WAY: Way = Way::Apart;
 
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Elements

@@ -42,7 +42,7 @@ use crate::emit::{Code, Emitter, Field, Memory, call_out, operand};
 use crate::ir::loops::Advance;
 use crate::ir::mark::State;
 use crate::ir::plan::Group;
-use crate::{Env, Error, LastPage, LastPageId, LastPageSlot, Shape, SiteId, context};
+use crate::{Env, Error, LastPage, LastPageId, LastPageSlot, Shape, SiteId, Way, context};
 use alloc::vec::Vec;
 use numalens_isa::{Kind, PAGE};
 
@@ -80,7 +80,7 @@ struct Registers {
 }
 
 /// A group, and where its part of the look goes on.
-struct Way<'p> {
+struct Part<'p> {
     of: GroupAt<'p>,
     /// Its page is another.
     miss: Field,
@@ -137,7 +137,7 @@ impl<'a, E: Env> Counting<'a, E> {
     }
 
     /// Finds how far the induction variable can grow while all groups stay in their pages.
-    fn look(&mut self, out: &mut Emitter<'_>, look: &Look<'_>) -> Result<Vec<Way<'a>>, Error> {
+    fn look(&mut self, out: &mut Emitter<'_>, look: &Look<'_>) -> Result<Vec<Part<'a>>, Error> {
         let Registers { induction, r1, least, borrowed, reloaded } = look.registers;
         out.map_cold(State::Counting);
         for_each_register(borrowed, |register| out.cold.store(register, Memory::context(context::spill(register))));
@@ -156,12 +156,12 @@ impl<'a, E: Env> Counting<'a, E> {
         for (index, group) in (0..).zip(look.groups) {
             let last_page = LastPageSlot { id: LastPageId(look.limit.0 + 1 + index), executions: self.executions };
             let of = self.registry.register_group(self.plan, out.at.checked, Some(last_page), 0)?;
-            self.registry.env.counted(of.place.first, group.members.into(), crate::Way::PageLimit);
+            self.registry.env.counted(of.place.first, group.members.into(), Way::PageLimit);
             out.map_cold(State::Counting);
             let miss = compare_page(&mut out.cold, &of, r1);
             let room = out.cold.here();
             least_room(&mut out.cold, group, r1, least);
-            ways.push(Way { of, miss, room, next: out.cold.here() });
+            ways.push(Part { of, miss, room, next: out.cold.here() });
             out.at.checked += 1;
             out.map_cold(State::Counting);
         }
@@ -169,7 +169,7 @@ impl<'a, E: Env> Counting<'a, E> {
     }
 
     /// Has the loop translated again if it has too few iterations for each look.
-    fn judge(&self, out: &mut Emitter<'_>, look: &Look<'_>, ways: &[Way<'_>], judge: Judge) -> Result<(), Error> {
+    fn judge(&self, out: &mut Emitter<'_>, look: &Look<'_>, ways: &[Part<'_>], judge: Judge) -> Result<(), Error> {
         let r1 = look.registers.r1;
         let stub = out.cold.here();
         out.resolve_cold(judge.from, stub)?;
@@ -236,9 +236,9 @@ impl Look<'_> {
     }
 
     /// Settles the groups that have changed their pages, and goes on with the look.
-    fn settle(&self, out: &mut Emitter<'_>, ways: Vec<Way<'_>>) -> Result<(), Error> {
+    fn settle(&self, out: &mut Emitter<'_>, ways: Vec<Part<'_>>) -> Result<(), Error> {
         let Registers { r1, least, .. } = self.registers;
-        for (index, Way { of, miss, room, next }) in (0..).zip(ways) {
+        for (index, Part { of, miss, room, next }) in (0..).zip(ways) {
             out.at.checked = self.first + index;
             out.map_cold(State::Counting);
             let settled = out.cold.here();

@@ -4,13 +4,13 @@ use super::strategy::{AccessAt, CountStrategy};
 use crate::abi::registers::{RAX, RDX};
 use crate::abi::what::{Operation, What};
 use crate::emit::{Emitter, Memory, address};
-use crate::{Config, Error, Shape, context};
+use crate::{Config, Error, Shape, Way, context};
 
 /// Leaves with the address of the image and what of it is asked for.
 pub(crate) struct ImageApart;
 
 impl CountStrategy<AccessAt<'_>> for ImageApart {
-    const WAY: crate::Way = crate::Way::Apart;
+    const WAY: Way = Way::Apart;
 
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         matches!(of.access.shape, Shape::Image(_))

@@ -25,14 +25,14 @@ use crate::abi::what::What;
 use crate::emit::{Emitter, call_out, load_entry, operand};
 use crate::ir::mark::State;
 use crate::ir::plan::Group;
-use crate::{Config, Error, Shape, context};
+use crate::{Config, Error, Shape, Way, context};
 use numalens_isa::{Kind, PAGE_BITS};
 
 /// A group that has no last page.
 pub(crate) struct Immediate;
 
 impl CountStrategy<GroupAt<'_>> for Immediate {
-    const WAY: crate::Way = crate::Way::Immediate;
+    const WAY: Way = Way::Immediate;
 
     fn suits(_: &Config, of: &GroupAt<'_>) -> bool {
         of.place.last_page.is_none()

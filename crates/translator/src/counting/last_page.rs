@@ -40,14 +40,14 @@
 use super::strategy::{CountStrategy, GroupAt};
 use super::stub::{constant_page_stub, other_page_stub};
 use crate::emit::{Emitter, Memory, operand};
-use crate::{Config, Error, LastPage, Shape};
+use crate::{Config, Error, LastPage, Shape, Way};
 use numalens_isa::PAGE;
 
 /// The last page of a group at constant addresses, which is the same in each execution.
 pub(crate) struct ConstantPage;
 
 impl CountStrategy<GroupAt<'_>> for ConstantPage {
-    const WAY: crate::Way = crate::Way::ConstantPage;
+    const WAY: Way = Way::ConstantPage;
 
     fn suits(_: &Config, of: &GroupAt<'_>) -> bool {
         of.group.is_constant()
@@ -67,7 +67,7 @@ impl CountStrategy<GroupAt<'_>> for ConstantPage {
 pub(crate) struct MovingPage;
 
 impl CountStrategy<GroupAt<'_>> for MovingPage {
-    const WAY: crate::Way = crate::Way::LastPage;
+    const WAY: Way = Way::LastPage;
 
     fn suits(_: &Config, of: &GroupAt<'_>) -> bool {
         !of.group.is_constant()

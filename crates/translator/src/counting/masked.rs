@@ -5,7 +5,7 @@ use super::strategy::{AccessAt, CountStrategy};
 use crate::abi::what::{Operation, What};
 use crate::emit::{Emitter, Memory, call_out, load_entry, reads_and_writes};
 use crate::ir::mark::State;
-use crate::{Config, Error, Shape};
+use crate::{Config, Error, Shape, Way};
 use numalens_isa::PAGE_BITS;
 
 /// What the access does.
@@ -21,7 +21,7 @@ fn describe(of: &AccessAt<'_>) -> What {
 pub(crate) struct FirstActive;
 
 impl CountStrategy<AccessAt<'_>> for FirstActive {
-    const WAY: crate::Way = crate::Way::Elements;
+    const WAY: Way = Way::Elements;
 
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
         let is_simple = |what: What| what.operation == Operation::FirstActive && what.size <= 8;
@@ -56,7 +56,7 @@ impl CountStrategy<AccessAt<'_>> for FirstActive {
 pub(crate) struct MaskedApart;
 
 impl CountStrategy<AccessAt<'_>> for MaskedApart {
-    const WAY: crate::Way = crate::Way::Apart;
+    const WAY: Way = Way::Apart;
 
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Masked

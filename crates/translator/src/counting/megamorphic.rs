@@ -26,14 +26,14 @@ use super::strategy::{CountStrategy, GroupAt};
 use super::stub::{other_class, settle_from};
 use crate::emit::{Emitter, Memory, count_in_page, load_entry};
 use crate::ir::mark::State;
-use crate::{Config, Error, LastPage, Shape};
+use crate::{Config, Error, LastPage, Shape, Way};
 use numalens_isa::PAGE_BITS;
 
 /// A megamorphic group that has no direct table.
 pub(crate) struct Megamorphic;
 
 impl CountStrategy<GroupAt<'_>> for Megamorphic {
-    const WAY: crate::Way = crate::Way::Megamorphic;
+    const WAY: Way = Way::Megamorphic;
 
     fn suits(_: &Config, of: &GroupAt<'_>) -> bool {
         of.group.megamorphic

@@ -3,13 +3,13 @@
 use super::strategy::{AccessAt, CountStrategy};
 use crate::abi::what::{Operation, What};
 use crate::emit::{Emitter, address};
-use crate::{Config, Error, Shape};
+use crate::{Config, Error, Shape, Way};
 
 /// Leaves with the address of the operand and the bit number.
 pub(crate) struct BitsApart;
 
 impl CountStrategy<AccessAt<'_>> for BitsApart {
-    const WAY: crate::Way = crate::Way::Apart;
+    const WAY: Way = Way::Apart;
 
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Bits

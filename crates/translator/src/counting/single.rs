@@ -26,14 +26,14 @@ use crate::abi::what::What;
 use crate::emit::pages::{load_from_table, page_counters};
 use crate::emit::{Code, Emitter, Memory, address, call_out, in_row, load_entry, reads_and_writes};
 use crate::ir::mark::State;
-use crate::{Config, Error, Shadow, Shape, context};
+use crate::{Config, Error, Shadow, Shape, Way, context};
 use numalens_isa::{Kind, PAGE_BITS};
 
 /// Flags are dead.
 pub(crate) struct Single;
 
 impl CountStrategy<AccessAt<'_>> for Single {
-    const WAY: crate::Way = crate::Way::Single;
+    const WAY: Way = Way::Single;
 
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Plain && of.live.flags == 0
@@ -69,7 +69,7 @@ impl CountStrategy<AccessAt<'_>> for Single {
 pub(crate) struct SingleQuietly;
 
 impl CountStrategy<AccessAt<'_>> for SingleQuietly {
-    const WAY: crate::Way = crate::Way::SingleQuietly;
+    const WAY: Way = Way::SingleQuietly;
 
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Plain
@@ -136,7 +136,7 @@ impl CountStrategy<AccessAt<'_>> for SingleQuietly {
 pub(crate) struct Apart;
 
 impl CountStrategy<AccessAt<'_>> for Apart {
-    const WAY: crate::Way = crate::Way::Apart;
+    const WAY: Way = Way::Apart;
 
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
         config.each && of.access.shape == Shape::Plain

@@ -3,14 +3,14 @@
 use super::strategy::{AccessAt, CountStrategy};
 use crate::abi::what::{Operation, What};
 use crate::emit::{Emitter, Memory, address};
-use crate::{Address, Config, Error, Shape, context};
+use crate::{Address, Config, Error, Shape, Way, context};
 use iced_x86::Register;
 
 /// Leaves with the address of the first row, the distance between rows, and the thread's configuration of tiles.
 pub(crate) struct TileApart;
 
 impl CountStrategy<AccessAt<'_>> for TileApart {
-    const WAY: crate::Way = crate::Way::Apart;
+    const WAY: Way = Way::Apart;
 
     fn suits(_: &Config, of: &AccessAt<'_>) -> bool {
         of.access.shape == Shape::Tile

@@ -19,10 +19,10 @@ use numalens_isa::{PAGE, STATUS_FLAGS, Usage};
 /// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every
 /// iteration.
 const AHEAD: u16 = 16;
-/// And outside while nothing has told whether flags are needed: floating point leaves them alone, and long pieces of it
-/// (block solvers, unrolled kernels) would be counted access by access.
-const AHEAD_FOR_FLAGS: u16 = 1024;
 const AHEAD_IN_LOOPS: u16 = 100;
+/// Outside of loops, while nothing has told whether flags are needed: floating point leaves them alone, and long pieces
+/// of it (block solvers, unrolled kernels) would be counted access by access.
+const AHEAD_FOR_FLAGS: u16 = 1024;
 /// Places for remembered answers: a power of two.
 const REMEMBERED: usize = 1 << 14;
 /// Places for the nodes of an exploration: more than twice as many as there can be.
