@@ -12,6 +12,7 @@ use crate::fragment::{Fragment, Position};
 use crate::ir::decode::pages;
 use crate::ir::exit::{Exit, ExitKind};
 use crate::ir::far::{FarReturn, Obstacle};
+use crate::persist::relocate::relocated;
 use crate::translate::{Target, Tools, relay, translate};
 use crate::{Config, CpuQuery, Env, Error, ExitId, FragmentId, FragmentLimits, Room, Scheme, SiteId, context};
 use alloc::boxed::Box;
@@ -202,9 +203,16 @@ impl Cache {
         let id = FragmentId(self.fragments.len() as u32);
         let first_exit = ExitId(self.links.len() as u32);
         let target = Target { room: &room, first_exit };
-        let Some(fragment) = translate(&self.config, &mut self.tools, env, &self.by_ip, ip, &target)? else {
-            self.invalidate(env, 0..u64::MAX);
-            return self.fragment(env, ip);
+        let fragment = match self.persisted(env, ip, &target) {
+            Some(fragment) => fragment,
+            None => {
+                let Some(fragment) = translate(&self.config, &mut self.tools, env, &self.by_ip, ip, &target)? else {
+                    self.invalidate(env, 0..u64::MAX);
+                    return self.fragment(env, ip);
+                };
+                env.translated(ip);
+                fragment
+            }
         };
         let links = self.link(&room);
         env.place(&room, &self.tools.drafts.hot, &self.tools.drafts.cold);
@@ -215,8 +223,8 @@ impl Cache {
         if let Some(at) = fragment.returning() {
             self.returns.insert(fragment.end(), at);
         }
-        let members = self.tools.drafts.ahead.iter().map(|one| one.site);
-        let single = fragment.compares.then(|| self.tools.drafts.sites.iter().copied());
+        let members = fragment.metadata.members().iter().map(|one| one.site);
+        let single = fragment.compares.then(|| fragment.sites().iter().copied());
         if let Some(first) = members.chain(single.into_iter().flatten()).min() {
             self.by_site.push((first, id));
         }
@@ -225,6 +233,16 @@ impl Cache {
             self.linked(exit, to);
         }
         Ok(id)
+    }
+
+    /// The fragment at `ip`, if it is persisted and nothing is known that it does not know.
+    fn persisted(&mut self, env: &mut impl Env, ip: u64, target: &Target<'_>) -> Option<Fragment> {
+        let Tools { liveness, learned, .. } = &self.tools;
+        if liveness.flags_dead_at_calls != self.config.flags_dead_at_calls || learned.fragments.contains(&ip) {
+            return None;
+        }
+        let record = env.persisted(ip)?;
+        relocated(&self.config, &mut self.tools, env, record, ip, target)
     }
 
     /// Has the jumps of the fragment that was just made go directly to fragments that are there already: returns which
@@ -373,6 +391,7 @@ impl Cache {
         };
         if let Some(loops) = loops {
             loops.insert(ip);
+            self.tools.learned.fragments.insert(ip);
             return self.kill(env, id);
         }
         let Some(fragment) = self.get(id) else { return };
@@ -389,6 +408,7 @@ impl Cache {
             _ => {}
         }
         self.tools.learned.megamorphic.extend(instructions);
+        self.tools.learned.fragments.insert(ip);
         self.kill(env, id);
     }
 
@@ -410,9 +430,11 @@ impl Cache {
         let is_its = is_of_a_group || fragment.sites().contains(&site);
         if fragment.compares && is_its && env.write_protect(pages.start, pages.end) {
             self.tools.learned.long.insert(ip);
+            self.tools.learned.fragments.insert(ip);
             return self.invalidate(env, pages);
         }
         if is_of_a_group && members.iter().all(|one| one.last_page.is_none()) && self.tools.learned.long.insert(ip) {
+            self.tools.learned.fragments.insert(ip);
             self.kill(env, id);
         }
     }

@@ -7,7 +7,7 @@
 pub(crate) mod drafts;
 pub(crate) mod links;
 pub(crate) mod metadata;
-mod packed;
+pub(crate) mod packed;
 mod position;
 mod translation_map;
 
@@ -54,7 +54,7 @@ pub(crate) struct Fragment {
 }
 
 /// What few fragments have.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rare {
     /// Sites that are counted one by one, in the order of instructions.
     pub sites: Box<[SiteId]>,

@@ -67,6 +67,7 @@ mod counting;
 mod emit;
 mod fragment;
 mod ir;
+pub mod persist;
 mod translate;
 
 pub use abi::config::{Config, FragmentLimits, Scheme};

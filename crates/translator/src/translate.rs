@@ -41,6 +41,8 @@ pub(crate) struct Learned {
     pub short: HashSet<u64>,
     /// Fragments that have had many iterations altogether.
     pub long: HashSet<u64>,
+    /// All fragments of which they have shown something: what is persisted does not know it.
+    pub fragments: HashSet<u64>,
 }
 
 /// What is kept from fragment to fragment.

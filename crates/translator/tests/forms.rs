@@ -462,6 +462,7 @@ fn check(machine: &mut Machine, numbers: &[usize], ending: usize, seed: u64) {
 }
 
 const ONE: Options = Options {
+    persists: false,
     low_shadow: false,
     changes: Changes::Never,
     instructions: 64,
@@ -472,7 +473,7 @@ const ONE: Options = Options {
     own_processor: false,
     direct: true,
 };
-const VARIANTS: [Options; 9] = [
+const VARIANTS: [Options; 10] = [
     Options { low_shadow: true, ..ONE },
     ONE,
     Options { changes: Changes::Silently, instructions: 2, ..ONE },
@@ -482,6 +483,7 @@ const VARIANTS: [Options; 9] = [
     Options { each: true, ..ONE },
     Options { own_processor: true, ..ONE },
     Options { changes: Changes::Silently, scheme: Scheme::Loops, instructions: 3, ..ONE },
+    Options { persists: true, own_processor: true, scheme: Scheme::LongLoops, ..ONE },
 ];
 
 #[test]
@@ -496,6 +498,7 @@ fn every_form_alone() {
             }
             machine.renew_if_full(options);
         }
+        assert_eq!(options.persists, machine.env.records > 100, "fragments are made from records where asked for");
     }
 }
 

@@ -251,7 +251,7 @@ fn an_iteration_that_breaks_off_counts_what_it_did() {
         jnz 1b";
     let text = text.replace("[rip + 1b - 4096]", "[rdx + 16]");
     for (scheme, stride) in SCHEMES.into_iter().flat_map(|scheme| [8, 0x200, 0xf00].map(|stride| (scheme, stride))) {
-        let options = Options { low_shadow: false, scheme, ..Options::default() };
+        let options = Options { low_shadow: false, scheme, persists: true, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[&text])[0]);
         let mut start = registers(&machine);
@@ -290,7 +290,7 @@ fn a_hoisted_check_that_breaks_off_counts_what_it_did() {
         dec rcx
         jnz 1b";
     for (scheme, offset) in [(Scheme::LastPage, 0), (Scheme::Loops, 0), (Scheme::Loops, 8), (Scheme::Flat, 8)] {
-        let options = Options { low_shadow: false, scheme, ..Options::default() };
+        let options = Options { low_shadow: false, scheme, persists: true, ..Options::default() };
         let mut machine = Machine::new(options);
         machine.load(&assemble(&[text])[0]);
         let mut start = registers(&machine);

@@ -120,6 +120,10 @@ impl Env for TranslationEnv {
         row
     }
 
+    fn next_site(&self) -> SiteId {
+        SiteId(self.sites.len() as u32)
+    }
+
     fn counted(&mut self, first: SiteId, sites: u32, way: Way) {
         for number in (first.0..first.0 + sites).take_while(|&number| number < self.layout.sites) {
             self.process.site(number).flags.fetch_or((way as u32) << exact::site::WAY_SHIFT, Relaxed);

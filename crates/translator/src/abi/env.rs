@@ -64,12 +64,27 @@ pub trait Env {
         false
     }
 
-    /// Registers a site and gives its number. Numbers are dense.
+    /// Registers a site and gives its number: [`Env::next_site`].
     fn new_site(&mut self, site: &Site) -> SiteId;
 
     /// Registers a group, and gives the site whose row its accesses are counted in: for one member that one, for
     /// several a number of its own among the sites, which stands for one access of each.
     fn new_group(&mut self, group: &Group) -> SiteId;
+
+    /// The number that the next site will have, or the next row that stands for several.
+    fn next_site(&self) -> SiteId;
+
+    /// The persisted fragment at `ip` ([`crate::persist`]), if there is one for the program's code there, and nothing
+    /// speaks against it.
+    fn persisted(&mut self, ip: u64) -> Option<&'static [u8]> {
+        let _ = ip;
+        None
+    }
+
+    /// There was none, and the fragment at `ip` was translated.
+    fn translated(&mut self, ip: u64) {
+        let _ = ip;
+    }
 
     /// How the accesses of so many sites, from `first` on, are counted.
     fn counted(&mut self, first: SiteId, sites: u32, way: Way) {

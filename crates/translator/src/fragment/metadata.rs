@@ -1,6 +1,7 @@
 //! Metadata of a fragment, for when a thread is stopped in it or leaves it, packed into one piece of memory.
 //!
 //! ```text
+//!   base                       three numbers of 32 bits, from which those of members count
 //!   lengths of the first four
 //!   map of the hot half        see translation_map.rs
 //!   map of the cold half
@@ -8,7 +9,9 @@
 //!   members of groups          each as what it changes of the one before
 //!   pieces                     each from the end of the one before
 //! ```
-//! All is in the order in which it was made, and read from its start: a fragment has a few of each.
+//! All is in the order in which it was made, and read from its start: a fragment has a few of each. Behind the base,
+//! nothing depends on where the fragment lies, or on how many there were before it: a persisted one
+//! ([`crate::persist`]) has the same bytes.
 
 use super::drafts::Drafts;
 use super::packed::{put, put_signed, split, take, take_signed};
@@ -27,12 +30,62 @@ use numalens_isa::Register;
 /// How many of its parts are preceded by their length.
 const MEASURED: usize = 4;
 
+/// The least numbers of a fragment's members: those of the members count from them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Base {
+    pub site: u32,
+    pub last_page: u32,
+    pub executions: u32,
+}
+
+impl Base {
+    const BYTES: usize = 12;
+
+    /// Of these members.
+    fn of(members: &[Ahead]) -> Base {
+        let last_pages = || members.iter().filter_map(|one| one.last_page);
+        Base {
+            site: members.iter().map(|one| one.site.0).min().unwrap_or(0),
+            last_page: last_pages().map(|one| one.id.0).min().unwrap_or(0),
+            executions: last_pages().map(|one| one.executions).min().unwrap_or(0),
+        }
+    }
+
+    fn bytes(self) -> [u8; Self::BYTES] {
+        let mut bytes = [0; Self::BYTES];
+        for (to, number) in bytes.chunks_exact_mut(4).zip([self.site, self.last_page, self.executions]) {
+            to.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Base {
+        let number = |at: usize| bytes.get(at..at + 4).map_or(0, |of| u32::from_le_bytes([of[0], of[1], of[2], of[3]]));
+        Base { site: number(0), last_page: number(4), executions: number(8) }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct FragmentMetadata {
     bytes: Box<[u8]>,
 }
 
 impl FragmentMetadata {
+    /// What was packed, for members that count from `base`.
+    pub fn moved(packed: &[u8], base: Base) -> FragmentMetadata {
+        FragmentMetadata { bytes: [&base.bytes()[..], packed].concat().into() }
+    }
+
+    /// From where its members' numbers count.
+    pub fn base(&self) -> Base {
+        Base::read(&self.bytes)
+    }
+
+    /// All of it that stays the same wherever it lies.
+    pub fn packed(&self) -> &[u8] {
+        self.bytes.get(Base::BYTES..).unwrap_or(&[])
+    }
+
     /// Of the fragment at `ip` whose halves are at `hot` and `cold`. Members are in order of segment and instruction.
     pub fn pack(drafts: &mut Drafts, ip: u64, hot: u64, cold: u64) -> FragmentMetadata {
         let Drafts { packed, hot_map, cold_map, exits, ahead, pieces, .. } = drafts;
@@ -44,7 +97,8 @@ impl FragmentMetadata {
         ends[1] = packed.len();
         exits.iter().for_each(|exit| pack_exit(exit, packed, ip, hot, cold));
         ends[2] = packed.len();
-        pack_members(ahead, packed);
+        let base = Base::of(ahead);
+        pack_members(ahead, base, packed);
         ends[3] = packed.len();
         pack_pieces(pieces, packed);
         let all = packed.len();
@@ -54,12 +108,12 @@ impl FragmentMetadata {
             start = end;
         }
         let (parts, lengths) = packed.split_at(all);
-        FragmentMetadata { bytes: [lengths, parts].concat().into() }
+        FragmentMetadata { bytes: [&base.bytes()[..], lengths, parts].concat().into() }
     }
 
     /// The part with this number.
     fn part(&self, number: usize) -> &[u8] {
-        let mut rest = &self.bytes[..];
+        let mut rest = self.packed();
         let lengths: [u64; MEASURED] = core::array::from_fn(|_| take(&mut rest));
         for &length in lengths.iter().take(number) {
             split(&mut rest, length);
@@ -86,7 +140,7 @@ impl FragmentMetadata {
 
     /// All accesses that are counted as members of groups.
     pub fn members(&self) -> Members<'_> {
-        Members { packed: self.part(3), within: None }
+        Members { packed: self.part(3), base: self.base(), within: None }
     }
 
     /// The segments whose instructions are counted.
@@ -199,6 +253,7 @@ fn unpack_exit(bytes: &mut &[u8], ip: u64, hot: u64, cold: u64) -> Option<Exit> 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Members<'a> {
     packed: &'a [u8],
+    base: Base,
     /// The segment and the instruction's offset.
     within: Option<(u16, u32)>,
 }
@@ -210,11 +265,11 @@ impl<'a> Members<'a> {
     }
 
     pub fn iter(self) -> impl Iterator<Item = Ahead> + use<'a> {
-        let Members { packed: mut bytes, within } = self;
+        let Members { packed: mut bytes, base, within } = self;
         let mut before = NONE;
         let all = core::iter::from_fn(move || {
             before = unpack_member(&mut bytes, &before)?;
-            Some(before)
+            Some(at(before, base))
         });
         all.filter(move |one| within.is_none_or(|(segment, from)| one.segment == segment && one.instruction >= from))
     }
@@ -229,9 +284,20 @@ const HAS_LAST_PAGE: u8 = 2;
 /// It follows the one before: the next site, with the same group, segment and last page.
 const FOLLOWS: u8 = 4;
 
-fn pack_members(members: &[Ahead], into: &mut Vec<u8>) {
+/// A member whose numbers count from 0, with those that count from `base`.
+fn at(one: Ahead, base: Base) -> Ahead {
+    let last_page = one.last_page.map(|LastPageSlot { id, executions }| LastPageSlot {
+        id: LastPageId(id.0.wrapping_add(base.last_page)),
+        executions: executions.wrapping_add(base.executions),
+    });
+    Ahead { site: SiteId(one.site.0.wrapping_add(base.site)), last_page, ..one }
+}
+
+fn pack_members(members: &[Ahead], base: Base, into: &mut Vec<u8>) {
+    let [site, last_page, executions] = [base.site, base.last_page, base.executions].map(u32::wrapping_neg);
     let mut before = NONE;
     for &one in members {
+        let one = at(one, Base { site, last_page, executions });
         let like = Ahead { site: SiteId(before.site.0.wrapping_add(1)), instruction: one.instruction, ..before };
         let follows = one == like;
         let flags = [(MEGAMORPHIC, one.megamorphic), (HAS_LAST_PAGE, one.last_page.is_some()), (FOLLOWS, follows)];
@@ -339,6 +405,6 @@ mod tests {
             pieces: [Piece { from: 0, to: 20, counted_at: Piece::BY_EXECUTION }].into(),
             ..Drafts::default()
         };
-        assert_eq!(FragmentMetadata::pack(&mut drafts, ip, hot, cold).bytes.len(), 4 + (5 + 6) + (7 + 2) + 3);
+        assert_eq!(FragmentMetadata::pack(&mut drafts, ip, hot, cold).bytes.len(), 12 + 4 + (5 + 6) + (5 + 2) + 3);
     }
 }

@@ -150,7 +150,7 @@ impl Answers {
     const NONE: Known = Known { ip: 0, live: Live::ALL, looked: 0 };
 
     fn new() -> Self {
-        Answers { places: alloc::vec![Self::NONE; REMEMBERED].into() }
+        Answers { places: Box::default() }
     }
 
     fn forget(&mut self) {
@@ -158,6 +158,10 @@ impl Answers {
     }
 
     fn place(&mut self, ip: u64) -> &mut Known {
+        // A process whose code is persisted never asks.
+        if self.places.is_empty() {
+            self.places = alloc::vec![Self::NONE; REMEMBERED].into();
+        }
         &mut self.places[place(ip, REMEMBERED)]
     }
 

@@ -32,8 +32,16 @@ pub fn check(text: &str, count: u64, expected: impl Fn(&Registers) -> Vec<Expect
     for ((low_shadow, changes, instructions, side_exits), scheme) in
         variants.into_iter().flat_map(|variant| SCHEMES.map(|scheme| (variant, scheme)))
     {
-        let options =
-            Options { low_shadow, changes, instructions, side_exits, stack: true, scheme, ..Options::default() };
+        let options = Options {
+            low_shadow,
+            changes,
+            instructions,
+            side_exits,
+            stack: true,
+            scheme,
+            persists: !low_shadow,
+            ..Options::default()
+        };
         let mut machine = Machine::new(options);
         let program = machine.load(&assemble(&[text])[0]);
         let mut registers = registers(&machine);

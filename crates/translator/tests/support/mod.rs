@@ -14,6 +14,7 @@ pub mod vectors;
 
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
+use numalens_translator::persist::{Maker, ProgramCode};
 use numalens_translator::{
     Cache, Changes, Config, CpuQuery, DirectTable, Env, ExitId, FetchCounter, FragmentLimits, Group, LastPage, Leave,
     PageEntry, Room, Scheme, Segment, Shadow, Site, SiteId, context, settle_derived,
@@ -66,6 +67,9 @@ pub struct TestEnv {
     /// Page numbers by slot / 2.
     slots: Vec<u64>,
     pub changes: Changes,
+    /// Fragments are made into records first, and come from these; how many did.
+    persists: bool,
+    pub records: usize,
     pub cold_runs: usize,
     /// How often it came to the dispatcher.
     pub left: usize,
@@ -115,6 +119,7 @@ pub struct Options {
     pub each: bool,
     pub own_processor: bool,
     pub direct: bool,
+    pub persists: bool,
 }
 
 impl Default for Options {
@@ -129,6 +134,7 @@ impl Default for Options {
             each: false,
             own_processor: false,
             direct: true,
+            persists: false,
         }
     }
 }
@@ -186,6 +192,8 @@ impl Machine {
                 shadow,
                 slots: vec![u64::MAX],
                 changes: options.changes,
+                persists: options.persists && options.changes == Changes::Never,
+                records: 0,
                 cold_runs: 0,
                 left: 0,
                 watched: Vec::new(),
@@ -470,6 +478,20 @@ impl Env for TestEnv {
         row
     }
 
+    fn next_site(&self) -> SiteId {
+        SiteId(self.sites.len() as u32)
+    }
+
+    fn persisted(&mut self, ip: u64) -> Option<&'static [u8]> {
+        let (start, bytes) = self.program;
+        if !self.persists || self.watched.iter().any(|at| (start..start + bytes as u64).contains(at)) {
+            return None;
+        }
+        let record = Maker::new(self.config, ProgramText { start, bytes }, false).make(ip.checked_sub(start)?);
+        self.records += usize::from(record.is_some());
+        record.map(|record| &*record.leak())
+    }
+
     fn new_segment(&mut self, segment: &Segment) {
         self.segments.push(*segment);
     }
@@ -501,6 +523,22 @@ impl Env for TestEnv {
         assert!(address & 7 <= 4, "a patch at {address:#x} cannot be stored at once");
         let offset = (address - self.arena.address()) as usize;
         self.arena.bytes_mut()[offset..offset + 4].copy_from_slice(&displacement.to_le_bytes());
+    }
+}
+
+/// The program, for whoever makes records of it.
+struct ProgramText {
+    start: u64,
+    bytes: usize,
+}
+
+impl ProgramCode for ProgramText {
+    fn read(&self, address: u64, into: &mut [u8]) -> usize {
+        let left = (self.bytes as u64).saturating_sub(address);
+        let length = into.len().min(left as usize);
+        // SAFETY: within the program, which is mapped as long as the machine is.
+        unsafe { std::ptr::copy_nonoverlapping((self.start + address) as *const u8, into.as_mut_ptr(), length) };
+        length
     }
 }
 

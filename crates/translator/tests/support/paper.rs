@@ -60,6 +60,10 @@ impl Env for Paper {
         self.ways.push((sites, way));
     }
 
+    fn next_site(&self) -> SiteId {
+        SiteId(self.sites.len() as u32)
+    }
+
     fn new_segment(&mut self, segment: &Segment) {
         self.segments.push(*segment);
     }
