@@ -1,6 +1,7 @@
 //! From the injector's registers to the first translated fragment.
 
 use crate::allocator::Allocator;
+use crate::code::persisted::PersistedCode;
 use crate::code::{self, Code, TranslationEnv, Vdso};
 use crate::dispatch;
 use crate::machine::place::Place;
@@ -21,12 +22,13 @@ use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use numalens_event::exact::{Extent, kind};
 use numalens_isa::Register;
+use numalens_translator::persist::config_key;
 use numalens_translator::{Cache, Shadow as ShadowPlace};
 
 /// Where the shadow table would like to begin: the last page below 2 GiB, so that generated code reaches it with a
 /// displacement, and heaps of programs at fixed addresses have the room below. It moves where the program wants the
 /// place ([`crate::code::give_way`]).
-const SHADOW_AT: u64 = 0x7fff_f000;
+pub const SHADOW_AT: u64 = 0x7fff_f000;
 
 /// What the injector put into the registers.
 #[derive(Clone, Debug)]
@@ -79,8 +81,9 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     let memory = ProcessMemory::map(&session, process, rank).map_err(because("its tables cannot be mapped"))?;
     failure::tell(&memory);
     memory.inherit_limit(&session, parent).map_err(because("its limits are not known"))?;
-    let (maps, vdso) = read_maps(start, &memory);
-    if maps.iter().next().is_none() {
+    let text = maps::read();
+    let vdso = vdso_in(&text);
+    if text.is_empty() {
         return Err(("/proc/self/maps cannot be read", none));
     }
     let program = Mapped::program();
@@ -96,7 +99,10 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     let config = code::config(&layout, place, header, is_virtual);
     let getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).filter(|_| is_virtual && vdso != 0);
     let vdso = Vdso { start: vdso, getcpu: getcpu.map(|offset| vdso + offset) };
+    let mut persisted = PersistedCode::new(&session, config_key(&config));
+    let maps = read_maps(start, &memory, &text, &mut persisted);
     let mut env = TranslationEnv::new(maps, vdso, memory, layout, header.most_code.load(Relaxed));
+    env.persisted = persisted;
     if let Some(found) = program.and_then(|file| StaticProgram::find(start.stack, start.entry, &file)) {
         static_program::set(found);
     }
@@ -140,25 +146,26 @@ fn map_shadow(is_low: bool) -> Result<(ShadowPlace, u64), Errno> {
     sys::map_private(SHADOW_BYTES, raw::PROT_READ).map(|at| (ShadowPlace::FromContext, at))
 }
 
-/// The program's mappings at its start: all but our own. And where the kernel's code is.
-fn read_maps(start: &Start, memory: &ProcessMemory) -> (Maps, u64) {
-    let text = maps::read();
+/// Where the kernel's code is; 0: there is none.
+fn vdso_in(text: &[u8]) -> u64 {
+    maps::parse(text).find(|line| line.name == b"[vdso]").map_or(0, |line| line.mapping.start)
+}
+
+/// The program's mappings at its start: all but our own.
+fn read_maps(start: &Start, memory: &ProcessMemory, text: &[u8], persisted: &mut PersistedCode) -> Maps {
     let mut found = Maps::default();
-    let mut vdso = 0;
-    for line in maps::parse(&text) {
-        let mapping = line.mapping;
+    for line in maps::parse(text) {
+        let mut mapping = line.mapping;
         let is_ours = line.name.starts_with(b"/memfd:numalens-session") || start.image.contains(&mapping.start);
         // The text itself lies on our heap.
         if is_ours || sys::is_own(mapping.start) {
             continue;
         }
+        persisted.found(memory, &line, &mut mapping);
         found.insert(mapping);
-        if line.name == b"[vdso]" {
-            vdso = mapping.start;
-        }
         if !line.name.is_empty() {
             maps::log(memory, &mapping, line.offset, line.name);
         }
     }
-    (found, vdso)
+    found
 }

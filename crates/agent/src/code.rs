@@ -6,6 +6,7 @@ mod env;
 pub mod give_way;
 mod operand;
 pub mod own_ranges;
+pub mod persisted;
 mod protected;
 mod reclaim;
 pub mod smc;

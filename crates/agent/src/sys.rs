@@ -297,6 +297,11 @@ pub fn map_shared(bytes: u64, descriptor: i32, offset: u64) -> Result<u64, Errno
     map_apart(bytes, protection, raw::MAP_SHARED | raw::MAP_NORESERVE, descriptor as u64, offset)
 }
 
+/// The same, to be read.
+pub fn map_shared_readable(bytes: u64, descriptor: i32, offset: u64) -> Result<u64, Errno> {
+    map_apart(bytes, raw::PROT_READ, raw::MAP_SHARED | raw::MAP_NORESERVE, descriptor as u64, offset)
+}
+
 /// The same at `address`, in place of whatever is there.
 ///
 /// # Safety

@@ -1,6 +1,7 @@
 //! One file per command: its arguments and how it calls the crates that do the work.
 
 pub mod advise;
+pub mod cache;
 pub mod check;
 pub mod completions;
 pub mod ctl;

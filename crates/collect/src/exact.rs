@@ -25,6 +25,7 @@
 //!   late_processes   programs that are executed as the command ends
 //!   image            the agent, laid out for memory
 //!   clock            the agents' clock
+//!   persisted        translations for later processes, and the next recording
 //! ```
 //! Programs are never stopped or asked: they count in memory that is ours as well.
 
@@ -56,6 +57,7 @@ mod page_owners;
 mod page_records;
 mod page_users;
 mod pending_homes;
+pub mod persisted;
 mod poll;
 mod process;
 mod ranks;

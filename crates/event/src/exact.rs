@@ -11,6 +11,7 @@
 //!  1 MiB    the agent's image: mapped privately into each program at its exec
 //!  1 GiB    directory: one entry for each extent
 //!  4 GiB    what processes have in common: where pages are, policies of memory
+//!  64 GiB   persisted code
 //!  1 TiB    extent 0: a process       header | log | sites | segments | pages | lines
 //!  2 TiB    extent 1: a thread        header | site counters | page counters | last pages | lines
 //!  3 TiB    ...
@@ -64,6 +65,7 @@ mod line;
 pub mod log;
 mod page;
 mod page_numbers;
+mod persisted;
 mod placement;
 pub mod process;
 mod session;
@@ -80,6 +82,7 @@ pub use line::*;
 pub use log::{LogHeader, MOST_MARKS};
 pub use page::*;
 pub use page_numbers::{GROUP, PageNumbers};
+pub use persisted::*;
 pub use placement::*;
 pub use process::{ADDRESS_SPACE_NEEDED, ProcessHeader, TIER_UPS};
 pub use session::*;
@@ -99,7 +102,8 @@ mod tests {
         const { assert!(IMAGE_OFFSET + MOST_IMAGE_BYTES <= PATTERN_OFFSET) };
         const { assert!(PATTERN_OFFSET < DIRECTORY_OFFSET) };
         assert!(Extent(MOST_EXTENTS).directory_offset() <= COMMON_OFFSET);
-        assert!(COMMON_OFFSET + COMMON_BYTES <= Extent(0).offset());
+        assert!(COMMON_OFFSET + COMMON_BYTES <= CODE_OFFSET);
+        assert!(size_of::<CodeDirectory>() as u64 <= CODE_BYTES && CODE_OFFSET + CODE_BYTES <= Extent(0).offset());
         assert!(Extent(MOST_EXTENTS).offset() <= FILE_BYTES);
         assert!(size_of::<ProcessHeader>() as u64 <= process::LOG);
         const { assert!(process::LOG + process::LOG_BYTES <= process::LOOKUP) };

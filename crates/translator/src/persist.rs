@@ -33,12 +33,20 @@ mod told;
 use crate::Config;
 use alloc::format;
 use core::hash::Hasher;
-pub use make::{Maker, ProgramCode};
+pub use make::{CodeFile, Maker, ProgramCode};
 use rustc_hash::FxHasher;
 
 /// Tells configurations apart: a record is for those with the same key.
 pub fn config_key(config: &Config) -> u64 {
     sum(format!("{config:?}").as_bytes())
+}
+
+/// Tells files of code apart, by what the kernel says of one: device, inode, bytes, the times at which its contents and
+/// its inode were changed last (seconds and nanoseconds). Never 0.
+pub fn file_key(stat: [u64; 7]) -> u64 {
+    let mut hasher = FxHasher::default();
+    stat.iter().for_each(|&word| hasher.write_u64(word));
+    hasher.finish() | 1
 }
 
 /// Of bytes, against damage.

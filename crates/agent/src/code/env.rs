@@ -17,6 +17,9 @@ use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Segment, Site
 // Each way has its word.
 const _: () = assert!(exact::site::WAYS.len() == Way::ALL.len() + 1);
 
+/// Bytes of code that no fragment has.
+const LONGEST_FRAGMENT: u64 = 2048;
+
 impl Env for TranslationEnv {
     fn read_code(&mut self, address: u64, into: &mut [u8]) -> usize {
         let mut done = 0;
@@ -118,6 +121,19 @@ impl Env for TranslationEnv {
             self.sites.push(like);
         }
         row
+    }
+
+    fn persisted(&mut self, ip: u64) -> Option<&'static [u8]> {
+        let (key, place) = self.maps.find(ip)?.code_at(ip)?;
+        let record = self.persisted.find(key, place).filter(|record| !record.is_empty())?;
+        let reaches = |at: &u64| (ip..ip + LONGEST_FRAGMENT).contains(at);
+        (self.is_counted(ip) && !self.watched.iter().any(reaches)).then_some(record)
+    }
+
+    fn translated(&mut self, ip: u64) {
+        if let Some((key, place)) = self.maps.find(ip).and_then(|mapping| mapping.code_at(ip)) {
+            self.persisted.translated(&self.process, key, place);
+        }
     }
 
     fn next_site(&self) -> SiteId {

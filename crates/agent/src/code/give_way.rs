@@ -42,6 +42,9 @@ pub fn give_way(code: &mut Code, thread: &Thread, range: &Range<u64>) -> bool {
     }
     let shadow = if moves { Shadow::FromContext } else { code.cache.config().shadow };
     let Code { cache, env, .. } = code;
+    if moves {
+        env.persisted.disable();
+    }
     cache.restart(env, shadow);
     thread.context.empty_lookup(entry::lookup_miss as *const () as u64, entry::return_miss as *const () as u64);
     env.arenas.give_up();

@@ -2,6 +2,7 @@
 
 use super::arenas::Arenas;
 use super::operand::Operand;
+use super::persisted::PersistedCode;
 use super::protected::ProtectedPages;
 use crate::state::maps::Maps;
 use crate::state::session_file::ProcessMemory;
@@ -34,6 +35,8 @@ pub struct TranslationEnv {
     pub vdso: Vdso,
     /// Where translations lie.
     pub arenas: Arenas,
+    /// Translations that need not be made.
+    pub persisted: PersistedCode,
     /// Pages of code that the program could write to.
     pub protected: ProtectedPages,
     /// The operands of all sites: a fault needs them.
@@ -70,6 +73,7 @@ impl TranslationEnv {
             lock_new: false,
             vdso,
             arenas: Arenas::new(most_code),
+            persisted: PersistedCode::default(),
             protected: ProtectedPages::default(),
             sites: Vec::new(),
             segments: 0,

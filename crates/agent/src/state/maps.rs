@@ -30,6 +30,8 @@ pub struct Mapping {
     pub backing: Backing,
     /// Shared memory: which.
     pub file: File,
+    /// Of code that is as its file has it: which file ([`persist::file_key`]).
+    pub code: File,
     /// A memory policy of its own binds its pages to one node.
     pub bound: bool,
     /// On a virtual machine: the policy of its own.
@@ -114,6 +116,7 @@ impl Mapping {
             shared: false,
             backing: Backing::Anonymous,
             file: File::NONE,
+            code: File::NONE,
             bound: false,
             policy: Policy::NONE,
             huge: Huge::Default,
@@ -123,6 +126,12 @@ impl Mapping {
     /// Whether code may be fetched from it.
     pub fn executable(&self) -> bool {
         self.protection & raw::PROT_EXEC != 0
+    }
+
+    /// Of code that is as its file has it: the file's key, and where in it an address is.
+    pub fn code_at(&self, address: u64) -> Option<(u64, u64)> {
+        let File { key, .. } = self.code;
+        (key != 0).then(|| (key, self.code.page(address / PAGE).wrapping_mul(PAGE) + address % PAGE))
     }
 
     /// Whether its bytes can change without a system call of this process.
@@ -214,7 +223,12 @@ impl Maps {
 
     /// A range gets another protection.
     pub fn protect(&mut self, range: Range<u64>, protection: u32) {
-        self.change(range, |mapping| mapping.protection = protection);
+        self.change(range, |mapping| {
+            mapping.protection = protection;
+            if protection & raw::PROT_WRITE != 0 {
+                mapping.code = File::NONE;
+            }
+        });
     }
 
     /// Changes the mappings of a range, as far as they are in it.
@@ -237,6 +251,8 @@ pub struct Line<'a> {
     pub mapping: Mapping,
     /// Offset in the file.
     pub offset: u64,
+    /// Its inode; 0: none.
+    pub inode: u64,
     /// The file, or the kernel's name for it.
     pub name: &'a [u8],
 }
@@ -270,8 +286,12 @@ pub fn parse(text: &[u8]) -> impl Iterator<Item = Line<'_>> {
             _ => Backing::Anonymous,
         };
         let mapping = Mapping { shared, backing, file, ..Mapping::anonymous(start, end, protection) };
-        Some(Line { mapping, offset, name })
+        Some(Line { mapping, offset, inode: inode.iter().fold(0, decimal), name })
     })
+}
+
+fn decimal(value: u64, byte: &u8) -> u64 {
+    value.wrapping_mul(10).wrapping_add(u64::from(byte.wrapping_sub(b'0')))
 }
 
 /// The key of a file by what tells it from others.

@@ -8,8 +8,8 @@ use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU8, AtomicU64};
 use numalens_event::exact::{
-    self, COMMON_ENTRIES, Commons, DirectoryEntry, Extent, LastAccess, LogHeader, PageRecord, Placement, ProcessHeader,
-    SegmentRecord, SessionHeader, SiteRecord, end, kind,
+    self, COMMON_ENTRIES, CodeDirectory, Commons, DirectoryEntry, Extent, LastAccess, LogHeader, PageRecord, Placement,
+    ProcessHeader, SegmentRecord, SessionHeader, SiteRecord, end, kind,
 };
 
 /// The file.
@@ -20,6 +20,8 @@ pub struct Session {
     header: u64,
     directory: u64,
     common: u64,
+    /// Persisted code; 0: it cannot be mapped.
+    code: u64,
 }
 
 impl Session {
@@ -31,13 +33,15 @@ impl Session {
         let header = sys::map_shared(exact::IMAGE_OFFSET, descriptor, 0)?;
         let bytes = u64::from(exact::MOST_EXTENTS) * size_of::<DirectoryEntry>() as u64;
         let directory = sys::map_shared(bytes, descriptor, exact::DIRECTORY_OFFSET)?;
-        let mut session = Session { descriptor, header, directory, common: 0 };
+        let mut session = Session { descriptor, header, directory, common: 0, code: 0 };
         let found = (session.header().magic.load(Acquire), session.header().version.load(Relaxed));
         if found != (exact::MAGIC, exact::VERSION) {
             return Err(Errno(0));
         }
         sys::use_clock(session.header());
         session.common = session.map_common()?;
+        // Without it, all is translated.
+        session.code = sys::map_shared_readable(exact::CODE_BYTES, descriptor, exact::CODE_OFFSET).unwrap_or(0);
         Ok(session)
     }
 
@@ -61,6 +65,12 @@ impl Session {
     pub fn header(&self) -> &'static SessionHeader {
         // SAFETY: mapped for ever, made of atomics.
         unsafe { &*(self.header as *const SessionHeader) }
+    }
+
+    /// The persisted code.
+    pub fn code_directory(&self) -> Option<&'static CodeDirectory> {
+        // SAFETY: mapped for ever, made of atomics.
+        (self.code != 0).then(|| unsafe { &*(self.code as *const CodeDirectory) })
     }
 
     /// Where pages and threads go.

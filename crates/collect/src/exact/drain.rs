@@ -27,6 +27,7 @@ use super::file::SessionFile;
 use super::heap::Heap;
 use super::lines::LineReports;
 use super::log_records::LogReader;
+use super::persisted::CodeNews;
 use super::poll::Poll;
 use super::process::Process;
 use super::release_memory::discard_pages;
@@ -162,6 +163,11 @@ impl Drain {
             self.read_programs(file, session, Poll::Running)?;
         }
         Ok(())
+    }
+
+    /// What agents have said of the code that is executed, since the last call.
+    pub fn take_code_news(&mut self) -> Vec<CodeNews> {
+        std::mem::take(&mut self.findings.code)
     }
 
     /// Whether so many threads or pages have come since the latest poll that these are most of the next one. That is no

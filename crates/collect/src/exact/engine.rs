@@ -108,7 +108,7 @@ fn record(
     signals::survive_limits();
     limits::raise(&NEEDS)?;
     start_threads().map_err(|error| refused(STARTING_THREADS, &error))?;
-    let mut prepared = Prepared::new(&options.session, progress)?;
+    let mut prepared = Prepared::new(&options, progress)?;
     let waiting = prepared.start(command, &options.session.machine)?;
     let writer = Writer::create(&path(Some(waiting.pid())), options.force).map_err(RecordError::Create)?;
     let partial = writer.partial().to_owned();

@@ -1,6 +1,7 @@
 //! The session file: made here, counted in by the agents, read here.
 
 use super::image::Image;
+use super::persisted::CodeRegion;
 use super::stale_files::Owner;
 use crate::refused::refused;
 use crate::session::SessionOptions;
@@ -133,6 +134,7 @@ of_atomics!(
     std::sync::atomic::AtomicU32,
     exact::SegmentRecord,
     exact::PageRecord,
+    exact::CodeDirectory,
     exact::PageCounts,
     exact::LogHeader,
     std::sync::atomic::AtomicU8,
@@ -228,6 +230,20 @@ impl SessionFile {
         header.version.store(exact::VERSION, Relaxed);
         header.magic.store(exact::MAGIC, Release);
         Ok(session)
+    }
+
+    /// Where agents find persisted code.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn code_region(&self) -> io::Result<CodeRegion> {
+        let directory = Shared::map(&self.file, exact::CODE_OFFSET, size_of::<exact::CodeDirectory>())?;
+        Ok(CodeRegion::new(self.file.try_clone()?, directory))
+    }
+
+    /// Whether programs are on a virtual machine.
+    pub fn is_virtual(&self) -> bool {
+        self.placement().is_virtual.load(Relaxed) != 0
     }
 
     fn placement(&self) -> &Placement {

@@ -4,6 +4,7 @@ use super::directory::Directory;
 use super::drain::Findings;
 use super::file::{SessionFile, Shared, ThreadPlace};
 use super::map_changes::MapChange;
+use super::persisted::CodeNews;
 use super::process::Process;
 use crate::session::{Session, command_line, name_of};
 use numalens_event::exact::{self, Extent, LogHeader, log};
@@ -96,6 +97,7 @@ impl LogReader<'_> {
             String::from_utf8_lossy(&bytes[..end]).into_owned()
         };
         process.logged.add(what, time, words, text);
+        self.findings.code.extend(CodeNews::read(what, words, text));
         match (what, words) {
             (log::EARLY, &[number, site, thread, ..]) => {
                 process.pending_homes.early(number as u32, site as u32, Extent(thread as u32));

@@ -28,6 +28,8 @@ pub struct RecordOptions {
     pub wait_all: bool,
     /// Replace an existing profile.
     pub force: bool,
+    /// Keep translations for the next recording, and use what others have kept.
+    pub code_cache: bool,
     /// What is known about the recording beforehand.
     pub meta: Meta,
 }

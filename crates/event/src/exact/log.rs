@@ -48,6 +48,10 @@ pub const LEFT_OUT: u32 = 11;
 pub const PLACED: u32 = 15;
 /// A thread has its thread-local variables below an address from now on: the base of FS.
 pub const THREAD_POINTER: u32 = 16;
+/// A file of code is executed: its key; its path.
+pub const CODE_FILE: u32 = 17;
+/// Fragments were translated that are not persisted: the key of their file, where in it they begin.
+pub const TRANSLATED: u32 = 18;
 
 /// The header of a log record. Records are padded to 8 bytes.
 #[repr(C)]

@@ -25,18 +25,22 @@ pub trait ProgramCode {
 /// How many places fragments are translated at: two that they are made from, one where they are tried.
 const PLACES: usize = 3;
 
-/// Makes the records of the fragments of one file.
-pub struct Maker<C> {
+/// Makes records.
+pub struct Maker {
     config: Config,
+    tools: [Tools; PLACES],
+}
+
+/// A file of code, as far as it is persisted.
+pub struct CodeFile<C> {
     code: C,
     places: [Place; PLACES],
-    tools: [Tools; PLACES],
     known: [HashMap<u64, FragmentId>; PLACES],
 }
 
-impl<C: ProgramCode> Maker<C> {
+impl<C: ProgramCode> CodeFile<C> {
     /// `is_fixed`: the file is for one place, and its addresses are those of the process.
-    pub fn new(config: Config, code: C, is_fixed: bool) -> Self {
+    pub fn new(code: C, is_fixed: bool) -> Self {
         // Where the file, the hot half and the cold half begin, and with which numbers: no difference between two
         // places is that of another pair.
         let ips = if is_fixed { [0; PLACES] } else { [0x5555_1234_5000, 0x7e12_9abc_d000, 0x7f01_4567_3000] };
@@ -50,8 +54,12 @@ impl<C: ProgramCode> Maker<C> {
             let hot = ips[at] + far[at];
             Place { ip: ips[at], end: 0, hot, cold: hot + further[at], site, last_page, executions, exit }
         });
-        let tools = core::array::from_fn(|_| Tools::new(&config));
-        Maker { config, code, places, tools, known: core::array::from_fn(|_| HashMap::new()) }
+        CodeFile { code, places, known: core::array::from_fn(|_| HashMap::new()) }
+    }
+
+    /// Its code.
+    pub fn code(&self) -> &C {
+        &self.code
     }
 
     /// There is a record of the fragment at `address` already.
@@ -61,20 +69,32 @@ impl<C: ProgramCode> Maker<C> {
             known.insert(place.ip.wrapping_add(address), id);
         }
     }
+}
+
+impl Maker {
+    /// Makes them for translators of this configuration.
+    pub fn new(config: Config) -> Self {
+        Maker { config, tools: core::array::from_fn(|_| Tools::new(&config)) }
+    }
+
+    /// The next record is of another file than the last.
+    pub fn change_file(&mut self) {
+        self.tools.iter_mut().for_each(|tools| tools.liveness.forget());
+    }
 
     /// The record of the fragment at `address`; none where it is to be translated by whoever executes it.
-    pub fn make(&mut self, address: u64) -> Option<Vec<u8>> {
-        let record = self.attempt(address).or_else(|| {
+    pub fn make(&mut self, file: &mut CodeFile<impl ProgramCode>, address: u64) -> Option<Vec<u8>> {
+        let record = self.attempt(file, address).or_else(|| {
             // What was looked up for other fragments may reach farther at one place than at another.
-            self.tools.iter_mut().for_each(|tools| tools.liveness.forget());
-            self.attempt(address)
+            self.change_file();
+            self.attempt(file, address)
         });
-        self.add_known(address);
+        file.add_known(address);
         record
     }
 
-    fn attempt(&mut self, address: u64) -> Option<Vec<u8>> {
-        let made: [Option<Made>; PLACES] = core::array::from_fn(|number| self.translate(number, address));
+    fn attempt(&mut self, file: &CodeFile<impl ProgramCode>, address: u64) -> Option<Vec<u8>> {
+        let made: [Option<Made>; PLACES] = core::array::from_fn(|number| self.translate(file, number, address));
         let [Some(mut one), Some(other), Some(third)] = made else { return None };
         let config = &self.config;
         let told = one.told_like(&other)?;
@@ -104,16 +124,16 @@ impl<C: ProgramCode> Maker<C> {
         third.is(config, &record).then(|| record.pack())
     }
 
-    fn translate(&mut self, number: usize, address: u64) -> Option<Made> {
-        let start = self.places[number];
+    fn translate(&mut self, file: &CodeFile<impl ProgramCode>, number: usize, address: u64) -> Option<Made> {
+        let start = file.places[number];
         let mut place = Place { ip: start.ip.wrapping_add(address), ..start };
         let tools = &mut self.tools[number];
         tools.numbers.last_pages = place.last_page;
         tools.numbers.executions = place.executions;
-        let mut paper = Paper { code: &self.code, file: start.ip, place, sites: 0, told: Vec::new() };
+        let mut paper = Paper { code: &file.code, file: start.ip, place, sites: 0, told: Vec::new() };
         let room = Room { hot: place.hot, hot_size: usize::MAX, cold: place.cold, cold_size: usize::MAX };
         let target = Target { room: &room, first_exit: ExitId(place.exit) };
-        let made = translate(&self.config, tools, &mut paper, &self.known[number], place.ip, &target);
+        let made = translate(&self.config, tools, &mut paper, &file.known[number], place.ip, &target);
         // What it shows, it shows to whoever executes it.
         tools.liveness.flags_dead_at_calls = self.config.flags_dead_at_calls;
         let fragment = made.ok()??;

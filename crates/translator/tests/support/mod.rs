@@ -14,7 +14,7 @@ pub mod vectors;
 
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
-use numalens_translator::persist::{Maker, ProgramCode};
+use numalens_translator::persist::{CodeFile, Maker, ProgramCode};
 use numalens_translator::{
     Cache, Changes, Config, CpuQuery, DirectTable, Env, ExitId, FetchCounter, FragmentLimits, Group, LastPage, Leave,
     PageEntry, Room, Scheme, Segment, Shadow, Site, SiteId, context, settle_derived,
@@ -487,7 +487,8 @@ impl Env for TestEnv {
         if !self.persists || self.watched.iter().any(|at| (start..start + bytes as u64).contains(at)) {
             return None;
         }
-        let record = Maker::new(self.config, ProgramText { start, bytes }, false).make(ip.checked_sub(start)?);
+        let mut file = CodeFile::new(ProgramText { start, bytes }, false);
+        let record = Maker::new(self.config).make(&mut file, ip.checked_sub(start)?);
         self.records += usize::from(record.is_some());
         record.map(|record| &*record.leak())
     }

@@ -2,6 +2,7 @@
 
 use super::{Affected, Change, CodeFate, Done, file};
 use crate::code::Code;
+use crate::code::persisted::Opened;
 use crate::interposer;
 use crate::machine::published_policies;
 use crate::pages;
@@ -80,7 +81,7 @@ impl Change for Map {
             Backing::Shared => file::of_descriptor(memory, descriptor, start / PAGE, offset / PAGE),
             Backing::Anonymous | Backing::PrivateFile => File::NONE,
         };
-        let mapping = Mapping { shared, backing, file, ..Mapping::anonymous(start, end, protection as u32) };
+        let mut mapping = Mapping { shared, backing, file, ..Mapping::anonymous(start, end, protection as u32) };
         let name = if anonymous { Vec::new() } else { file::name(descriptor) };
         if flags & raw::MAP_FIXED == 0 {
             interposer::mapped(start..end, &name);
@@ -89,6 +90,8 @@ impl Change for Map {
             done.maps().remove(start..end);
             return;
         }
+        let persisted = &mut done.code.env.persisted;
+        persisted.mapped(memory, Opened::Descriptor(descriptor), offset, &name, &mut mapping);
         if mapping.file.is_memory {
             published_policies::begin();
         }

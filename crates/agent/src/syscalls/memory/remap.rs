@@ -4,7 +4,7 @@ use super::{Affected, Change, CodeFate, Done};
 use crate::code::Code;
 use crate::code::own_ranges::is_taken;
 use crate::pages;
-use crate::state::maps::{self, Backing, Mapping};
+use crate::state::maps::{self, Backing, File, Mapping};
 use crate::state::thread::Thread;
 use crate::sys::{self, PAGE, raw};
 use crate::syscalls::call::{EFAULT, ENOMEM};
@@ -68,7 +68,7 @@ impl Change for Remap {
         }
         if let Some(like) = like {
             let file = like.file.moved((new.start / PAGE).wrapping_sub(old_start / PAGE));
-            let mapping = Mapping { start: new.start, end: new.end, file, ..like };
+            let mapping = Mapping { start: new.start, end: new.end, file, code: File::NONE, ..like };
             done.maps().insert(mapping);
             if like.backing == Backing::Anonymous {
                 maps::log(memory, &mapping, 0, b"");

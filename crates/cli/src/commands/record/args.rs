@@ -90,6 +90,10 @@ pub struct Args {
     #[arg(long, conflicts_with = "all")]
     pub(super) no_follow: bool,
 
+    /// Translate all code anew, and keep nothing of it for the next recording (exact engine)
+    #[arg(long)]
+    pub(super) no_code_cache: bool,
+
     /// Count nothing until the program's start mark (numalens.h) or `numalens ctl start --pid PID`
     #[arg(long)]
     pub(super) start_paused: bool,

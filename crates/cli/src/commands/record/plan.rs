@@ -66,7 +66,8 @@ impl RecordPlan {
         let mut meta = meta(&args, &session);
         engine.describe(&session, frequency, &mut meta);
         let (duration, wait_all, force) = (args.duration, args.wait_all, args.force);
-        let options = RecordOptions { session, frequency, duration, wait_all, force, meta };
+        let code_cache = !args.no_code_cache;
+        let options = RecordOptions { session, frequency, duration, wait_all, force, code_cache, meta };
         let name = ProfileName { wanted: args.output, target: target.clone(), force };
         Ok(RecordPlan { engine, target, options, name, quiet: args.quiet })
     }

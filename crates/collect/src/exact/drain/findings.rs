@@ -1,5 +1,7 @@
 //! What a recording has found of programs beside what they count.
 
+use crate::exact::persisted::CodeNews;
+
 /// What is said of programs in the profile, and to whoever records.
 #[derive(Default)]
 pub struct Findings {
@@ -9,4 +11,6 @@ pub struct Findings {
     pub refused: Vec<String>,
     /// What agents found worth a note.
     pub notes: Vec<String>,
+    /// What they say of the code that is executed.
+    pub code: Vec<CodeNews>,
 }

@@ -10,11 +10,12 @@ use crate::exact::file::{ExactOptions, SessionFile};
 use crate::exact::heap::Heap;
 use crate::exact::image::{Image, image};
 use crate::exact::machine_files::MachineFiles;
+use crate::exact::persisted::PersistedCode;
 use crate::exact::ranks::RankTable;
 use crate::exact::spin_wait_env::spin_wait_env;
 use crate::launch::{Child, Progress, RecordError, RecordOptions, Waiting, signals};
 use crate::perf::monotonic_ns;
-use crate::session::{Output, Session, SessionOptions};
+use crate::session::{Output, Session};
 use numalens_agent::inject::{self, InjectError, Plan};
 use numalens_event::exact::{self, Extent};
 use numalens_profile::Writer;
@@ -29,6 +30,7 @@ pub struct Prepared {
     /// Of a virtual machine.
     pub files: Option<MachineFiles>,
     pub ranks: Option<RankTable>,
+    persisted: Option<PersistedCode>,
     /// Of the session file, for the command alone.
     descriptor: i32,
     heap: Option<Heap>,
@@ -38,9 +40,11 @@ pub struct Prepared {
 
 impl Prepared {
     /// Makes it.
-    pub fn new(session: &SessionOptions, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Self, RecordError> {
+    pub fn new(options: &RecordOptions, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Self, RecordError> {
+        let session = &options.session;
         let image = image().map_err(RecordError::Unobservable)?;
         let file = SessionFile::create(&image, &ExactOptions::of(session))?;
+        let persisted = if options.code_cache { PersistedCode::start(&file, &image.bytes) } else { None };
         let files = if session.machine.is_virtual { Some(MachineFiles::create(&file)?) } else { None };
         // Without it, or if its name does not fit, the recording has a table of its own.
         let ranks = RankTable::of_this_job(&session.machine);
@@ -55,7 +59,7 @@ impl Prepared {
                 (None, Some(error.to_string()))
             }
         };
-        Ok(Prepared { image, file, files, ranks, descriptor, heap, heap_refused })
+        Ok(Prepared { image, file, files, ranks, persisted, descriptor, heap, heap_refused })
     }
 
     /// Starts the command, which waits before it executes the program.
@@ -80,7 +84,7 @@ impl Prepared {
         writer: Writer,
         options: &RecordOptions,
     ) -> Result<(Recorder, Child), RecordError> {
-        let Prepared { image, file, descriptor, heap, heap_refused, .. } = self;
+        let Prepared { image, file, persisted, descriptor, heap, heap_refused, .. } = self;
         let plan = Plan {
             descriptor,
             image_offset: exact::IMAGE_OFFSET,
@@ -107,7 +111,8 @@ impl Prepared {
         entered.map_err(cannot_enter)?;
         let (meta, control) = (options.meta.clone(), Control::open(Some(child.pid)));
         let ending = Ending::new(options.wait_all);
-        Ok((Recorder { file, clock, session, drain: Drain::new(heap), control, meta, ending }, child))
+        let drain = Drain::new(heap);
+        Ok((Recorder { file, clock, session, drain, persisted, control, meta, ending }, child))
     }
 }
 

@@ -7,6 +7,7 @@ use crate::exact::clock::Clock;
 use crate::exact::drain::Drain;
 use crate::exact::file::SessionFile;
 use crate::exact::pace::{Kind, Pace};
+use crate::exact::persisted::PersistedCode;
 use crate::futex;
 use crate::launch::{Child, Outcome, Progress, RecordError, describe, signals};
 use crate::perf::monotonic_ns;
@@ -29,6 +30,7 @@ pub struct Recorder {
     pub clock: Option<Clock>,
     pub session: Session,
     pub drain: Drain,
+    pub persisted: Option<PersistedCode>,
     pub control: Control,
     pub meta: Meta,
     pub ending: Ending,
@@ -83,7 +85,16 @@ impl Recorder {
         if let Err(error) = self.drain.poll(&self.file, &mut self.session) {
             progress(Progress::Limited(&format!("the counters could not be read ({error}); they will be again")));
         }
+        self.hear_of_code();
         progress(Progress::Seen(self.session.tally.counted));
+    }
+
+    /// Passes on what agents say of the code that is executed.
+    fn hear_of_code(&mut self) {
+        let news = self.drain.take_code_news();
+        if let Some(persisted) = &self.persisted {
+            persisted.hear(news);
+        }
     }
 
     /// Makes what was counted so far readable on disk.
@@ -172,6 +183,10 @@ impl Recorder {
         let status = self.ending.status();
         let end = status.map_or_else(|| "unknown".to_owned(), describe);
         self.drain.first_ended(&self.file, &mut self.session, child.pid, end.clone())?;
+        self.hear_of_code();
+        if let Some(persisted) = &self.persisted {
+            persisted.end();
+        }
         self.meta.exit_status = end;
         self.drain.notes().add_to(&self.file, &mut self.meta);
         if let Some(heap) = self.drain.heap() {
@@ -190,6 +205,9 @@ impl Recorder {
         // To take apart what was mapped takes milliseconds, for which nobody has to wait: it is memory, and gone when
         // we are.
         self.drain.close_heap();
+        if let Some(persisted) = self.persisted {
+            persisted.settle();
+        }
         let taken_apart = (self.file, self.drain);
         let _ = thread::Builder::new().spawn(move || drop(taken_apart));
         let profile = finished.map_err(|error| RecordError::Output { error, partial, status })?;
