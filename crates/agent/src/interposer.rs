@@ -18,9 +18,14 @@ pub fn contains(address: u64) -> bool {
     address >= START.load(Acquire) && address < END.load(Relaxed)
 }
 
+/// Whether that is the name of its file.
+pub fn is_its_name(name: &[u8]) -> bool {
+    name.starts_with(NAME)
+}
+
 /// A file was mapped, of this name, where the kernel chose: if it is the library's, the range is all of it.
 pub fn mapped(range: Range<u64>, name: &[u8]) {
-    if name.starts_with(NAME) {
+    if is_its_name(name) {
         END.store(range.end, Relaxed);
         START.store(range.start, Release);
     }

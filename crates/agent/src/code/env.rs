@@ -127,10 +127,15 @@ impl Env for TranslationEnv {
         let (key, place) = self.maps.find(ip)?.code_at(ip)?;
         let record = self.persisted.find(key, place).filter(|record| !record.is_empty())?;
         let reaches = |at: &u64| (ip..ip + LONGEST_FRAGMENT).contains(at);
-        (self.is_counted(ip) && !self.watched.iter().any(reaches)).then_some(record)
+        // Its records are of code that is not counted, and those of all other files of code that is.
+        let is_counted = self.is_counted(ip);
+        let fits = is_counted == (key != exact::PRELOADED_CODE) && !self.watched.iter().any(reaches);
+        runtime().session.header().persisted.fetch_add(fits.into(), Relaxed);
+        fits.then_some(record)
     }
 
     fn translated(&mut self, ip: u64) {
+        runtime().session.header().translated.fetch_add(1, Relaxed);
         if let Some((key, place)) = self.maps.find(ip).and_then(|mapping| mapping.code_at(ip)) {
             self.persisted.translated(&self.process, key, place);
         }

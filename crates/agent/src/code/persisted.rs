@@ -5,6 +5,7 @@
 //! is translated for want of a record is told to the collector, which makes one.
 
 use crate::call;
+use crate::interposer;
 use crate::state::maps::{File, Line, Mapping};
 use crate::state::session_file::{ProcessMemory, Session};
 use crate::sys::{PAGE, raw};
@@ -12,7 +13,9 @@ use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed};
 use hashbrown::HashMap;
-use numalens_event::exact::{CODE_BYTES, CodeDirectory, FragmentSlot, MOST_IMAGES, first_slot, log};
+use numalens_event::exact::{
+    CODE_BYTES, CodeDirectory, FragmentSlot, KERNEL_CODE, MOST_IMAGES, PRELOADED_CODE, first_slot, log,
+};
 use numalens_translator::persist::file_key;
 use rustc_hash::FxBuildHasher;
 
@@ -99,7 +102,12 @@ impl PersistedCode {
         if self.directory.is_none() || !is_code {
             return;
         }
-        let Some(key) = file.key() else { return };
+        let is_preloaded = interposer::is_its_name(name);
+        let Some(key) = (if is_preloaded { Some(PRELOADED_CODE) } else { file.key() }) else { return };
+        self.is_file(process, key, offset, name, mapping);
+    }
+
+    fn is_file(&mut self, process: &ProcessMemory, key: u64, offset: u64, name: &[u8], mapping: &mut Mapping) {
         mapping.code = File::new(key, mapping.start / PAGE, offset / PAGE);
         if !self.files.contains_key(&key) {
             self.files.insert(key, CodeFile::default());
@@ -109,6 +117,9 @@ impl PersistedCode {
 
     /// The same of a line of the kernel's list of mappings.
     pub fn found(&mut self, process: &ProcessMemory, line: &Line<'_>, mapping: &mut Mapping) {
+        if line.name == b"[vdso]" && self.directory.is_some() {
+            return self.is_file(process, KERNEL_CODE, 0, line.name, mapping);
+        }
         let mut path = [0; 512];
         let Some(to) = path.get_mut(..line.name.len()) else { return };
         to.copy_from_slice(line.name);

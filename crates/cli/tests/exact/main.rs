@@ -2,6 +2,7 @@
 
 mod cache;
 mod carried;
+mod code_cache;
 mod counts;
 mod endless;
 mod huge;

@@ -524,7 +524,7 @@ fn classes_log2(options: &ExactOptions<'_>) -> u32 {
 }
 
 /// The kernel's vdso as it is in every process.
-fn vdso() -> Option<&'static [u8]> {
+pub fn vdso() -> Option<&'static [u8]> {
     // SAFETY: reads the auxiliary vector.
     let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
     let mappings = crate::homes::read_maps(std::process::id() as i32).ok()?;

@@ -4,7 +4,7 @@
 //! library, the same interpreter. Two thirds of their time in a recording goes into translating it again.
 //!
 //! Mechanism: agents tell of the fragments that they translate ([`numalens_event::exact::log::TRANSLATED`]). A thread
-//! of the collector's, at the lowest priority, makes records of these ([`numalens_translator::persist`]) from the files
+//! of the collector's, at a low priority, makes records of these ([`numalens_translator::persist`]) from the files
 //! of the code, never from what a process says, and puts them where all agents of the recording find them. In the end
 //! it stores them in the user's cache, where the next recording finds them.
 //!
@@ -24,7 +24,7 @@ mod image;
 pub mod store;
 mod worker;
 
-use super::file::SessionFile;
+use super::file::{SessionFile, vdso};
 pub use image::CodeRegion;
 use numalens_agent::code;
 use numalens_agent::state::thread_context::Layout;
@@ -32,7 +32,7 @@ use numalens_event::exact::log;
 use numalens_translator::Shadow;
 use numalens_translator::persist::config_key;
 use std::hash::Hasher;
-use std::sync::atomic::Ordering::Release;
+use std::sync::atomic::Ordering::{Relaxed, Release};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -66,7 +66,7 @@ enum Message {
 }
 
 /// How long the end of a recording waits for what is to be stored, beyond what it does itself.
-const PATIENCE: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_millis(600);
 
 /// The worker of a recording.
 pub struct PersistedCode {
@@ -87,13 +87,15 @@ impl PersistedCode {
         let region = file.code_region().ok()?;
         region.directory().config.store(config_key, Release);
         let ((to, from), (done, stored)) = (channel(), channel());
+        // What is not told by the key of a file.
         let mut hasher = rustc_hash::FxHasher::default();
         hasher.write_u64(config_key);
-        hasher.write(agent);
+        [agent, numalens_interpose::LIBRARY, vdso().unwrap_or_default()].iter().for_each(|bytes| hasher.write(bytes));
         let key = hasher.finish();
+        let getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).filter(|_| is_virtual);
         let work = move || {
             lower_priority();
-            Worker::new(config, region, Store::of_user(key)).work(&from);
+            Worker::new(config, getcpu, region, Store::of_user(key)).work(&from);
             let _ = done.send(());
         };
         thread::Builder::new().name("code".to_owned()).spawn(work).ok()?;
@@ -118,8 +120,8 @@ impl PersistedCode {
     }
 }
 
-/// The calling thread runs when nobody else wants to.
+/// The calling thread leaves the processors to programs, mostly.
 fn lower_priority() {
     // SAFETY: of the calling thread alone, as Linux has it.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
 }

@@ -18,6 +18,12 @@ pub const CODE_BYTES: u64 = 1 << 30;
 /// Most images.
 pub const MOST_IMAGES: usize = 4096;
 
+/// Stand for the code of files in memory, in the place of a key: the preloaded library's, which is not counted, and the
+/// kernel's.
+pub const PRELOADED_CODE: u64 = 2;
+/// See [`PRELOADED_CODE`].
+pub const KERNEL_CODE: u64 = 4;
+
 /// Which images there are.
 #[repr(C)]
 #[derive(Debug)]

@@ -78,6 +78,9 @@ pub struct SessionHeader {
     pub answered: AtomicU32,
     /// Phases and marks that programs have declared so far; from [`super::MOST_MARKS`] on they are only counted.
     pub marks: AtomicU32,
+    /// Fragments that agents have translated, and those that were persisted.
+    pub translated: AtomicU64,
+    pub persisted: AtomicU64,
     /// `CLOCK_MONOTONIC` without a system call: the collector sets one anchor while the other is in force.
     pub clock: [ClockAnchor; 2],
 }

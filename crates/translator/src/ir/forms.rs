@@ -76,10 +76,7 @@ pub(crate) struct Forms {
 
 impl Forms {
     pub fn new(config: &Config) -> Self {
-        let form = Form { usage: Usage::ALL, obstacle: None, ends_fragment: false, leaves: false };
-        let none = Known { key: 0, form, accesses: Accesses::None };
-        let known = alloc::vec![none; PLACES].into();
-        Forms { known, factory: InstructionInfoFactory::new(), found: Vec::new(), config: *config }
+        Forms { known: Box::default(), factory: InstructionInfoFactory::new(), found: Vec::new(), config: *config }
     }
 
     /// What an instruction does.
@@ -105,6 +102,11 @@ impl Forms {
     fn find(&mut self, one: Encoded<'_>) -> usize {
         let key = key(&one);
         let folded = key as u64 ^ ((key >> 64) as u64).rotate_left(29);
+        // A process whose code is persisted never asks.
+        if self.known.is_empty() {
+            let form = Form { usage: Usage::ALL, obstacle: None, ends_fragment: false, leaves: false };
+            self.known = alloc::vec![Known { key: 0, form, accesses: Accesses::None }; PLACES].into();
+        }
         let place = place(folded, PLACES);
         if self.known[place].key != key {
             self.known[place] = self.look_into(one.instruction, key);

@@ -26,6 +26,9 @@ impl Notes<'_> {
             meta.losses.insert("marks of phases".to_owned(), u64::from(marks - exact::MOST_MARKS));
         }
         meta.extra.insert(LOOKS.to_owned(), self.poll_times.to_vec().into());
+        let fragments = [("translated", &file.header().translated), ("persisted", &file.header().persisted)];
+        let fragments = fragments.map(|(how, count)| (how.to_owned(), count.load(Relaxed).into()));
+        meta.extra.insert("fragments".to_owned(), serde_json::Value::Object(fragments.into_iter().collect()));
         meta.unobserved.clone_from(&self.findings.unobserved);
         let processes = || self.directory.processes.values();
         let without_lines = processes().filter(|process| process.header().lines_left_out.load(Relaxed) != 0).count();

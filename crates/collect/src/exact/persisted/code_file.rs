@@ -1,5 +1,6 @@
 //! A file of code: an executable or a library, as the loader maps it.
 
+use crate::exact::file::vdso;
 use numalens_translator::persist::{ProgramCode, file_key};
 use object::Endianness;
 use object::elf::{ET_EXEC, FileHeader64, PF_X, PT_LOAD};
@@ -44,7 +45,23 @@ impl FileCode {
         FileCode::parse(&bytes)
     }
 
-    fn parse(bytes: &[u8]) -> Option<FileCode> {
+    /// The kernel's, without the function that is not translated, by its offset.
+    pub fn kernel(left_out: Option<u64>) -> Option<FileCode> {
+        let mut code = FileCode::parse(vdso()?)?;
+        let Some(left_out) = left_out else { return Some(code) };
+        let holds = |piece: &Piece| (piece.offset..piece.offset + piece.bytes.len() as u64).contains(&left_out);
+        if let Some(at) = code.pieces.iter().position(holds) {
+            let before = &mut code.pieces[at];
+            let mut bytes = before.bytes.split_off((left_out - before.offset) as usize);
+            let (address, offset) = (before.address + before.bytes.len() as u64 + 1, left_out + 1);
+            bytes.remove(0);
+            code.pieces.push(Piece { address, offset, bytes });
+        }
+        Some(code)
+    }
+
+    /// That of an executable or library in memory.
+    pub fn parse(bytes: &[u8]) -> Option<FileCode> {
         let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
         let endian = header.endian().ok().filter(|endian| *endian == Endianness::Little)?;
         let code = header

@@ -3,8 +3,7 @@
 use crate::exact::file::Shared;
 use numalens_event::exact::{CODE_BYTES, CODE_OFFSET, CodeDirectory, FragmentSlot, MOST_IMAGES, first_slot};
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom};
-use std::os::fd::AsRawFd;
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -51,6 +50,9 @@ pub fn records_of(image: &[u8], slots_log2: u32) -> Records {
         .collect()
 }
 
+/// Bytes that are copied at a time: the processor's cache holds them.
+const PORTION: usize = 256 << 10;
+
 /// An image that is stored.
 pub struct StoredImage<'s> {
     pub file: &'s File,
@@ -68,19 +70,15 @@ impl StoredImage<'_> {
     }
 }
 
-/// Copies bytes from one file to another, within the kernel.
-fn send(from: &File, mut offset: u64, mut to: &File, at: u64, bytes: u64) -> io::Result<()> {
-    // Nobody else goes by the position of that file.
-    to.seek(SeekFrom::Start(at))?;
-    let mut left = bytes;
-    while left > 0 {
-        let mut begin = offset as libc::off64_t;
-        // SAFETY: open files, and a number of our own.
-        let sent = unsafe { libc::sendfile64(to.as_raw_fd(), from.as_raw_fd(), &raw mut begin, left as usize) };
-        if sent <= 0 {
-            return Err(io::Error::last_os_error());
-        }
-        (offset, left) = (offset + sent as u64, left - sent as u64);
+/// Copies bytes from one file to another. Not by its position (`sendfile`): whoever looks for data in it moves that.
+fn send(from: &File, offset: u64, to: &File, at: u64, bytes: u64) -> io::Result<()> {
+    let mut buffer = vec![0; PORTION];
+    let mut done = 0;
+    while done < bytes {
+        let length = (bytes - done).min(PORTION as u64) as usize;
+        from.read_exact_at(&mut buffer[..length], offset + done)?;
+        to.write_all_at(&buffer[..length], at + done)?;
+        done += length as u64;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use super::code_file::FileCode;
 use super::image::{CodeRegion, Records, image};
 use super::store::Store;
 use super::{CodeNews, Message};
+use numalens_event::exact::{KERNEL_CODE, PRELOADED_CODE};
 use numalens_translator::Config;
 use numalens_translator::persist::{CodeFile, Maker};
 use rustc_hash::FxHashMap;
@@ -22,7 +23,7 @@ const MOST_IMAGES: usize = 16;
 /// What agents find from the beginning, of what the last recording has used: bytes.
 const AT_ONCE: u64 = 16 << 20;
 /// How long records are made once the recording has ended.
-const LAST: Duration = Duration::from_millis(150);
+const LAST: Duration = Duration::from_millis(400);
 
 /// A file of code that is executed.
 #[derive(Default)]
@@ -46,6 +47,10 @@ struct Executed {
 /// What it knows.
 pub struct Worker {
     maker: Maker,
+    /// Of code that is not counted.
+    quiet_maker: Maker,
+    /// The kernel's function that is not translated, by its offset.
+    getcpu: Option<u64>,
     region: CodeRegion,
     store: Option<Store>,
     files: FxHashMap<u64, Executed>,
@@ -55,8 +60,9 @@ pub struct Worker {
 
 impl Worker {
     /// With what is stored, if anything can be.
-    pub fn new(config: Config, region: CodeRegion, store: Option<Store>) -> Self {
-        Worker { maker: Maker::new(config), region, store, files: FxHashMap::default(), last: 0 }
+    pub fn new(config: Config, getcpu: Option<u64>, region: CodeRegion, store: Option<Store>) -> Self {
+        let (maker, quiet_maker) = (Maker::new(config), Maker::new(Config { count: false, ..config }));
+        Worker { maker, quiet_maker, getcpu, region, store, files: FxHashMap::default(), last: 0 }
     }
 
     /// Works until the recording ends.
@@ -127,11 +133,17 @@ impl Worker {
     /// Makes some of the records that are wanted.
     fn make_some(&mut self) {
         let Some((&key, file)) = self.files.iter_mut().find(|(_, file)| !file.wanted.is_empty()) else { return };
+        let maker = if key == PRELOADED_CODE { &mut self.quiet_maker } else { &mut self.maker };
         if std::mem::replace(&mut self.last, key) != key {
-            self.maker.change_file();
+            maker.change_file();
         }
         if file.code.is_none() {
-            file.open(key, self.store.as_ref());
+            let code = match key {
+                PRELOADED_CODE => FileCode::parse(numalens_interpose::LIBRARY),
+                KERNEL_CODE => FileCode::kernel(self.getcpu),
+                _ => FileCode::read(&file.path, key),
+            };
+            file.open(key, code, self.store.as_ref());
         }
         let portion = file.wanted.len().min(PORTION);
         let wanted: Vec<u64> = file.wanted.drain(..portion).collect();
@@ -144,7 +156,7 @@ impl Worker {
                 continue;
             }
             let Some(address) = code.code().address_of(place) else { continue };
-            let record = self.maker.make(code, address).unwrap_or_default();
+            let record = maker.make(code, address).unwrap_or_default();
             file.records.insert(place, record);
             file.new.push(place);
             file.unsaved += 1;
@@ -171,9 +183,8 @@ impl Worker {
 }
 
 impl Executed {
-    /// Its code, and what is stored of it.
-    fn open(&mut self, key: u64, store: Option<&Store>) {
-        let code = FileCode::read(&self.path, key);
+    /// Takes its code, and what is stored of it.
+    fn open(&mut self, key: u64, code: Option<FileCode>, store: Option<&Store>) {
         self.code = Some(code.map(|code| {
             let is_fixed = code.is_fixed;
             let mut file = CodeFile::new(code, is_fixed);
