@@ -84,7 +84,7 @@ impl Prepared {
         let plan = Plan {
             descriptor,
             image_offset: exact::IMAGE_OFFSET,
-            image_bytes: image.bytes.len() as u64,
+            image_bytes: image.bytes,
             image_entry: image.entry,
             vdso_syscall: file.header().vdso_syscall.load(Relaxed).checked_sub(1),
             parent: Extent::NONE.0,
