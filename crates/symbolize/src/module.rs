@@ -88,7 +88,7 @@ fn generated(pid: u32, addresses: &[u64], options: &Options, named: &mut Named) 
     match Bytes::open(&path) {
         Ok(map) => {
             for (frames, symbol) in named.frames.iter_mut().zip(perf_map::look_up(addresses, &map)) {
-                frames.extend(symbol.map(RawFrame::of));
+                *frames = symbol.map(RawFrame::alone).unwrap_or_default();
             }
             let unnamed = named.frames.iter().filter(|frames| frames.is_empty()).count() as u64;
             named.add(Cause::NoSymbols(path), unnamed);
@@ -164,7 +164,8 @@ fn from_stubs(image: &Bytes, addresses: &[u64], named: &mut Named) {
     // A file whose stubs cannot be read has been doubted before.
     let Ok(Some(stubs)) = contain(|| Stubs::of(image)) else { return };
     for (frames, address) in named.frames.iter_mut().zip(addresses).filter(|(frames, _)| frames.is_empty()) {
-        frames.extend(stubs.find(*address).map(|(name, start)| RawFrame::of(Symbol { name: name.into(), start })));
+        let symbol = stubs.find(*address).map(|(name, start)| Symbol { name: name.into(), start });
+        *frames = symbol.map(RawFrame::alone).unwrap_or_default();
     }
 }
 
@@ -173,7 +174,7 @@ fn from_stubs(image: &Bytes, addresses: &[u64], named: &mut Named) {
 fn name_outermost(frames: &mut Vec<RawFrame>, symbol: Option<Symbol>) {
     let Some(symbol) = symbol else { return };
     let Some(outermost) = frames.last_mut() else {
-        frames.push(RawFrame::of(symbol));
+        *frames = RawFrame::alone(symbol);
         return;
     };
     match &outermost.function {
@@ -196,8 +197,9 @@ fn name_outermost(frames: &mut Vec<RawFrame>, symbol: Option<Symbol>) {
 }
 
 impl RawFrame {
-    fn of(symbol: Symbol) -> Self {
-        RawFrame { function: Some(symbol.name), file: None, line: None, start: Some(symbol.start) }
+    /// The only frame of an address, without room for more: there are as many lists as addresses.
+    fn alone(symbol: Symbol) -> Vec<Self> {
+        vec![RawFrame { function: Some(symbol.name), file: None, line: None, start: Some(symbol.start) }]
     }
 
     fn is_stub(&self) -> bool {
