@@ -201,7 +201,7 @@ pub(crate) fn each<T: Send>(tasks: &[Task], jobs: usize, run: impl Fn(&Task) -> 
     std::thread::scope(|scope| {
         for _ in 0..threads.min(tasks.len()) {
             // A thread that cannot be had leaves its work to the others.
-            let _ = std::thread::Builder::new().name("symbolize".into()).stack_size(STACK).spawn_scoped(scope, &work);
+            let _ = std::thread::Builder::new().name("symbolize".into()).stack_size(STACK).spawn_scoped(scope, work);
         }
     });
     let take = |(answer, task): (Mutex<Option<T>>, &Task)| {
