@@ -5,6 +5,7 @@
 //! descriptor for each event of each CPU. What it cannot have is an error before the program starts: at its end all
 //! would be lost.
 
+use crate::refused::refused;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use std::fmt;
 use std::io;
@@ -137,6 +138,29 @@ pub fn give_back(child: i32) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A number for descriptors that is so high that programs have none there.
+///
+/// # Errors
+/// The kernel's.
+pub fn high_descriptor() -> io::Result<i32> {
+    let (soft, _) = getrlimit(Resource::RLIMIT_NOFILE).map_err(|errno| refused("getrlimit", &errno.into()))?;
+    Ok(i32::try_from(soft.min(1024)).unwrap_or(1024).saturating_sub(24).max(3))
+}
+
+/// Has the kernel make room for descriptors up to [`high_descriptor`]. To be called while this process has one thread:
+/// of a table that threads share, the kernel waits until no processor looks at the smaller one any more, which takes
+/// ten milliseconds.
+pub fn make_room_for_descriptors() {
+    let Ok(high) = high_descriptor() else { return };
+    // SAFETY: duplicates a descriptor, and closes what that made. Without room now there is some when it is needed.
+    unsafe {
+        let made = libc::fcntl(libc::STDERR_FILENO, libc::F_DUPFD_CLOEXEC, high);
+        if made >= 0 {
+            libc::close(made);
+        }
+    }
 }
 
 /// Bytes that the first thread's stack may take; without an answer, any.

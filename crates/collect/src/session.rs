@@ -392,6 +392,11 @@ impl Session {
         TableWriter { session: self }.checkpoint(meta)
     }
 
+    /// The code seen so far: it can be named while the rest is taken in.
+    pub fn code_so_far(&mut self) -> SeenCode {
+        TableWriter { session: self }.code_so_far()
+    }
+
     /// Writes everything and gives the profile its final name. `seen` gets the code first: it can be named
     /// meanwhile.
     ///

@@ -42,6 +42,8 @@ pub struct Writer {
     next: u64,
     /// Bytes of completed files, with those since removed.
     bytes: u64,
+    /// Whether there is a `meta`, which names files.
+    is_readable: bool,
     /// Files out of use, that the last `meta` may still name; and those that it does not.
     retired: Vec<PathBuf>,
     garbage: Vec<PathBuf>,
@@ -104,6 +106,7 @@ impl Writer {
             tables: BTreeMap::new(),
             next: 0,
             bytes: 0,
+            is_readable: false,
             retired: Vec::new(),
             garbage: Vec::new(),
         })
@@ -204,6 +207,7 @@ impl Writer {
         let files: Vec<String> =
             self.tables.values().flat_map(|table| &table.parts).map(|part| part.name.clone()).collect();
         self.write_meta(meta, &files, false)?;
+        self.is_readable = true;
         self.garbage.drain(..).try_for_each(|path| remove(&path))?;
         self.garbage = std::mem::take(&mut self.retired);
         Ok(())
@@ -227,6 +231,12 @@ impl Writer {
     /// # Errors
     /// As [`Writer::append`]; what was given before stays readable in the `.partial` directory.
     pub fn finish(mut self, meta: &Meta) -> Result<PathBuf, Error> {
+        if let Some(files) = self.name_only_parts()? {
+            self.write_meta(meta, &files, true)?;
+            self.retired.iter().try_for_each(|path| remove(path))?;
+            publish(&self.partial, &self.target, self.force)?;
+            return Ok(self.target);
+        }
         // Whatever fails after this, nothing is lost.
         self.checkpoint(meta)?;
         let mut files = Vec::new();
@@ -253,6 +263,28 @@ impl Writer {
         obsolete.iter().try_for_each(|path| remove(path))?;
         publish(&self.partial, &self.target, self.force)?;
         Ok(self.target)
+    }
+
+    /// Completes all tables, and gives their files the names that they have in a complete profile: of a short
+    /// recording, in which nobody has been told of parts, and of each table there is one. Returns these names.
+    fn name_only_parts(&mut self) -> Result<Option<Vec<String>>, Error> {
+        let is_one = |table: &Table| table.parts.len() + usize::from(table.open.is_some()) <= 1;
+        if self.is_readable || !self.tables.values().all(is_one) {
+            return Ok(None);
+        }
+        for name in self.tables.keys().copied().collect::<Vec<_>>() {
+            self.close_part(name)?;
+        }
+        let mut files = Vec::new();
+        for (name, table) in &mut self.tables {
+            for part in &mut table.parts {
+                let (from, file) = (self.partial.join(&part.name), format!("{name}.parquet"));
+                fs::rename(&from, self.partial.join(&file)).map_err(Error::io("rename", &from))?;
+                part.name.clone_from(&file);
+                files.push(file);
+            }
+        }
+        Ok(Some(files))
     }
 
     /// The name of a new part.

@@ -43,6 +43,12 @@ impl Files {
         let filled = |bytes: &&Bytes| bytes.parse().is_ok_and(|file| elf::has_debug_info(&file));
         self.debug.as_ref().filter(filled).or(self.image.as_ref().filter(filled))
     }
+
+    /// Whether debug information is not to be read, as it is in a file of its own.
+    pub(crate) fn are_left_out(&self, options: &Options) -> bool {
+        let separate = |debug: &Bytes| self.image.as_ref().map(|image| &image.path) != Some(&debug.path);
+        !options.separate_lines && self.with_debug_info().is_some_and(separate)
+    }
 }
 
 /// Finds the files of the module recorded at `path` with build id `recorded` (empty: none). `kept`: where what was

@@ -31,8 +31,25 @@ pub(crate) struct RawFrame {
 /// How the kernel's names of mappings that have no file on a disk begin.
 pub(crate) const WITHOUT_FILE: [&str; 6] = ["[", "//anon", "anon_inode:", "/memfd:", "/dev/zero", "/SYSV"];
 
+/// What is done of a module whose debug information is to be read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Dwarf {
+    Read,
+    /// Nothing.
+    Leave,
+}
+
 /// Names for `addresses` (sorted, in the module's own numbering) of `module`.
 pub(crate) fn name(module: &Module, addresses: &[u64], options: &Options) -> Named {
+    name_by(module, addresses, options, Dwarf::Read).unwrap_or_else(|| Named::none(addresses.len()))
+}
+
+/// The same of a module without debug information that is to be read.
+pub(crate) fn name_without_dwarf(module: &Module, addresses: &[u64], options: &Options) -> Option<Named> {
+    name_by(module, addresses, options, Dwarf::Leave)
+}
+
+fn name_by(module: &Module, addresses: &[u64], options: &Options, dwarf: Dwarf) -> Option<Named> {
     let (path, build_id) = (module.path.as_str(), module.build_id.as_str());
     let kept = options.kept.get(&module.module).map(PathBuf::as_path);
     let lines = !options.without_lines.contains(&module.module);
@@ -52,11 +69,17 @@ pub(crate) fn name(module: &Module, addresses: &[u64], options: &Options) -> Nam
         named.causes.push((Cause::Generated, all));
     } else {
         match contain(|| find::locate(path, build_id, kept, options)) {
-            Ok(files) => from_files(&files, addresses, lines, options, &mut named),
+            Ok(files) => {
+                let lines = lines && !files.are_left_out(options);
+                if lines && dwarf == Dwarf::Leave && files.with_debug_info().is_some() {
+                    return None;
+                }
+                from_files(&files, addresses, lines, options, &mut named);
+            }
             Err(why) => named.causes.push((Cause::Damaged { file: path.into(), why }, all)),
         }
     }
-    named
+    Some(named)
 }
 
 fn generated(pid: u32, addresses: &[u64], options: &Options, named: &mut Named) {
@@ -65,7 +88,7 @@ fn generated(pid: u32, addresses: &[u64], options: &Options, named: &mut Named) 
     match Bytes::open(&path) {
         Ok(map) => {
             for (frames, symbol) in named.frames.iter_mut().zip(perf_map::look_up(addresses, &map)) {
-                frames.extend(symbol.map(RawFrame::of));
+                *frames = symbol.map(RawFrame::alone).unwrap_or_default();
             }
             let unnamed = named.frames.iter().filter(|frames| frames.is_empty()).count() as u64;
             named.add(Cause::NoSymbols(path), unnamed);
@@ -79,10 +102,7 @@ fn from_files(files: &Files, addresses: &[u64], lines: bool, options: &Options, 
     named.causes.extend(files.causes.iter().map(|cause| (cause.clone(), all)));
     let tables: Vec<&Bytes> = [&files.image, &files.debug].into_iter().flatten().collect();
     let Some(shown) = tables.first().map(|bytes| bytes.path.clone()) else { return };
-    let debug = files.with_debug_info();
-    let separate = debug.is_some() && files.image.as_ref().map(|image| &image.path) != debug.map(|debug| &debug.path);
-    let lines = lines && (options.separate_lines || !separate);
-    if let Some(debug) = debug.filter(|_| lines) {
+    if let Some(debug) = files.with_debug_info().filter(|_| lines) {
         from_dwarf(debug, files, addresses, options, named);
     }
     from_symbols(&tables, addresses, named);
@@ -144,7 +164,8 @@ fn from_stubs(image: &Bytes, addresses: &[u64], named: &mut Named) {
     // A file whose stubs cannot be read has been doubted before.
     let Ok(Some(stubs)) = contain(|| Stubs::of(image)) else { return };
     for (frames, address) in named.frames.iter_mut().zip(addresses).filter(|(frames, _)| frames.is_empty()) {
-        frames.extend(stubs.find(*address).map(|(name, start)| RawFrame::of(Symbol { name: name.into(), start })));
+        let symbol = stubs.find(*address).map(|(name, start)| Symbol { name: name.into(), start });
+        *frames = symbol.map(RawFrame::alone).unwrap_or_default();
     }
 }
 
@@ -153,7 +174,7 @@ fn from_stubs(image: &Bytes, addresses: &[u64], named: &mut Named) {
 fn name_outermost(frames: &mut Vec<RawFrame>, symbol: Option<Symbol>) {
     let Some(symbol) = symbol else { return };
     let Some(outermost) = frames.last_mut() else {
-        frames.push(RawFrame::of(symbol));
+        *frames = RawFrame::alone(symbol);
         return;
     };
     match &outermost.function {
@@ -176,8 +197,9 @@ fn name_outermost(frames: &mut Vec<RawFrame>, symbol: Option<Symbol>) {
 }
 
 impl RawFrame {
-    fn of(symbol: Symbol) -> Self {
-        RawFrame { function: Some(symbol.name), file: None, line: None, start: Some(symbol.start) }
+    /// The only frame of an address, without room for more: there are as many lists as addresses.
+    fn alone(symbol: Symbol) -> Vec<Self> {
+        vec![RawFrame { function: Some(symbol.name), file: None, line: None, start: Some(symbol.start) }]
     }
 
     fn is_stub(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::demangle::demangle_from;
 use crate::doubt::{Cause, Doubt};
+use crate::early::{Early, Found};
 use crate::ghc::Origin;
 use crate::module::{self, RawFrame};
 use crate::path_map::PathMap;
@@ -10,10 +11,11 @@ use numalens_profile::ids::{FunctionId, ModuleId, SiteId};
 use numalens_profile::tables::{Frame, Function, Module, Site, WaitingSite};
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::cell::Cell;
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 /// The readers recurse with the depth of inlining; a damaged file can state any depth, so their stack is generous (it
 /// costs memory only when used).
@@ -65,19 +67,25 @@ pub fn symbolize_rows(
     options: &Options,
     previous: Option<(&[Function], &[Frame])>,
 ) -> Outcome {
+    symbolize(sites, modules, options, previous, Early::default())
+}
+
+/// The same for who has asked early, and has no names of an earlier run.
+pub fn symbolize_with(early: Early, sites: &[Site], modules: &[Module], options: &Options) -> Outcome {
+    symbolize(sites, modules, options, None, early)
+}
+
+fn symbolize(
+    sites: &[Site],
+    modules: &[Module],
+    options: &Options,
+    previous: Option<(&[Function], &[Frame])>,
+    early: Early,
+) -> Outcome {
     let known = Known::new(previous);
-    let mut wanted: BTreeMap<Option<ModuleId>, Vec<u64>> = BTreeMap::new();
-    for site in sites.iter().filter(|site| !known.with_line.contains(&site.site)) {
-        wanted.entry(site.module).or_default().push(site.address);
-    }
-    let by_id: FxHashMap<ModuleId, &Module> = modules.iter().map(|module| (module.module, module)).collect();
-    let mut tasks: Vec<Task> = Vec::new();
-    for (id, mut addresses) in wanted {
-        addresses.sort_unstable();
-        addresses.dedup();
-        tasks.push(Task { id, module: id.and_then(|id| by_id.get(&id).copied()), addresses });
-    }
-    let answers = run(&tasks, options);
+    let wanted = sites.iter().filter(|site| !known.with_line.contains(&site.site));
+    let tasks = by_module(wanted, modules, early);
+    let answers = each(&tasks, options.jobs, |task| task.run(options));
 
     let mut doubts = Vec::new();
     let mut found: FxHashMap<Option<ModuleId>, (&[u64], Named)> = FxHashMap::default();
@@ -112,51 +120,82 @@ pub fn symbolize_rows(
     for (site, before) in order.iter().filter_map(|site| Some((site, known.frames.get(&site.site)?))) {
         new(site).into_iter().for_each(|(frames, origin)| tables.join(site, frames, origin, before));
     }
-    let waits = |site: &&&Site| answer(site).is_some_and(|(named, index)| named.waits[index]);
-    let waiting = order.iter().filter(waits).map(|site| WaitingSite { site: site.site }).collect();
+    tables.frames.reserve(order.len());
+    let mut waiting = Vec::new();
     for site in order {
-        match new(site) {
-            Some((frames, origin)) => tables.add(site, frames, origin),
-            None => known.frames.get(&site.site).into_iter().flatten().for_each(|frame| tables.keep(frame)),
+        let found = answer(site);
+        if found.is_some_and(|(named, index)| named.waits[index]) {
+            waiting.push(WaitingSite { site: site.site });
+        }
+        match found.map(|(named, index)| (&named.frames[index], named.origin)) {
+            Some((frames, origin)) if !frames.is_empty() => tables.add(site, frames, origin),
+            _ => known.frames.get(&site.site).into_iter().flatten().for_each(|frame| tables.keep(frame)),
         }
     }
     Outcome { functions: tables.functions, frames: tables.frames, waiting, doubts }
 }
 
-struct Task<'a> {
-    id: Option<ModuleId>,
-    module: Option<&'a Module>,
-    addresses: Vec<u64>,
+/// What is asked of a module.
+pub(crate) struct Task<'a> {
+    pub(crate) id: Option<ModuleId>,
+    pub(crate) module: Option<&'a Module>,
+    /// In order, each once.
+    pub(crate) addresses: Vec<u64>,
+    /// What is known already.
+    early: Mutex<Option<Found>>,
+}
+
+/// The addresses of sites, by module.
+pub(crate) fn by_module<'a>(
+    sites: impl Iterator<Item = &'a Site>,
+    modules: &'a [Module],
+    mut early: Early,
+) -> Vec<Task<'a>> {
+    let mut wanted: BTreeMap<Option<ModuleId>, Vec<u64>> = BTreeMap::new();
+    for site in sites {
+        wanted.entry(site.module).or_default().push(site.address);
+    }
+    let by_id: FxHashMap<ModuleId, &Module> = modules.iter().map(|module| (module.module, module)).collect();
+    let task = |(id, mut addresses): (Option<ModuleId>, Vec<u64>)| {
+        addresses.sort_unstable();
+        addresses.dedup();
+        let module = id.and_then(|id| by_id.get(&id).copied());
+        Task { id, module, addresses, early: Mutex::new(early.take(id)) }
+    };
+    wanted.into_iter().map(task).collect()
 }
 
 impl Task<'_> {
     fn run(&self, options: &Options) -> Named {
-        match self.module {
-            Some(module) => module::name(module, &self.addresses, options),
-            None => {
-                let mut none = Named::none(self.addresses.len());
-                none.add(Cause::NoModule, self.addresses.len() as u64);
-                none
-            }
+        let Some(module) = self.module else {
+            let mut none = Named::none(self.addresses.len());
+            none.add(Cause::NoModule, self.addresses.len() as u64);
+            return none;
+        };
+        let early = self.early.lock().unwrap_or_else(PoisonError::into_inner).take();
+        match early {
+            Some(early) => early.with(module, &self.addresses, options),
+            None => module::name(module, &self.addresses, options),
         }
     }
 }
 
 /// Answers of all tasks, in order. Each module is one thread's from its opening to its end, so that at most `jobs` are
 /// open at a time.
-fn run(tasks: &[Task], options: &Options) -> Vec<Named> {
-    let threads = match options.jobs {
+pub(crate) fn each<T: Send>(tasks: &[Task], jobs: usize, run: impl Fn(&Task) -> T + Sync) -> Vec<T> {
+    let threads = match jobs {
         0 => std::thread::available_parallelism().map_or(1, usize::from),
         jobs => jobs,
     };
     let next = AtomicUsize::new(0);
-    let answers: Vec<Mutex<Option<Named>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+    let answers: Vec<Mutex<Option<T>>> = tasks.iter().map(|_| Mutex::new(None)).collect();
+    // Those that take longest begin.
+    let mut order: Vec<(&Task, &Mutex<Option<T>>)> = tasks.iter().zip(&answers).collect();
+    order.sort_by_key(|(task, _)| Reverse(task.addresses.len()));
     let work = || {
-        while let Some((task, answer)) =
-            (|index| Some((tasks.get(index)?, answers.get(index)?)))(next.fetch_add(1, Ordering::Relaxed))
-        {
-            let named = task.run(options);
-            *answer.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(named);
+        while let Some((task, answer)) = order.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let found = run(task);
+            *answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
         }
     };
     std::thread::scope(|scope| {
@@ -165,10 +204,10 @@ fn run(tasks: &[Task], options: &Options) -> Vec<Named> {
             let _ = std::thread::Builder::new().name("symbolize".into()).stack_size(STACK).spawn_scoped(scope, work);
         }
     });
-    let take = |(answer, task): (Mutex<Option<Named>>, &Task)| {
-        let named = answer.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let take = |(answer, task): (Mutex<Option<T>>, &Task)| {
+        let found = answer.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Without any thread there is this one.
-        named.unwrap_or_else(|| task.run(options))
+        found.unwrap_or_else(|| run(task))
     };
     answers.into_iter().zip(tasks).map(take).collect()
 }

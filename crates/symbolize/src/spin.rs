@@ -13,17 +13,20 @@
 //! Values are of three kinds, and a result is of the last kind that it depends on: *same* in each turn; *outside*, read
 //! from such memory; *moving*, as a counter is. An address that moves, a call, a store elsewhere: the loop works.
 
+mod ahead;
+
 use crate::elf::{self, Bytes};
-use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind,
-    Register,
-};
+use ahead::{Ahead, Code};
+use iced_x86::{FlowControl, Instruction, InstructionInfoFactory, MemorySize, Mnemonic, OpAccess, OpKind, Register};
 use object::{Architecture, Object, ObjectSection};
 use rustc_hash::FxHashMap;
 
 /// The most bytes and instructions of a loop that is looked at: what waits does little else.
 const MOST_BYTES: u64 = 192;
 const MOST_INSTRUCTIONS: usize = 40;
+
+/// Their numbers are below this.
+const REGISTERS: usize = 256;
 
 /// What a value depends on.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -33,65 +36,39 @@ enum Value {
     Moving,
 }
 
-/// Which of `addresses` (in the module's own numbering) are instructions of loops that wait.
+/// Which of `addresses` (in the module's own numbering, mostly in order) are instructions of loops that wait.
 pub(crate) fn waits(image: &Bytes, addresses: &[u64]) -> Vec<bool> {
     let none = || vec![false; addresses.len()];
     let Ok(file) = image.parse() else { return none() };
     if file.architecture() != Architecture::X86_64 {
         return none();
     }
-    let sections: Vec<(u64, &[u8])> = file
+    let sections: Vec<Code<'_>> = file
         .sections()
         .filter(elf::is_code)
-        .filter_map(|section| Some((section.address(), section.data().ok()?)))
+        .filter_map(|section| Some(Code { start: section.address(), bytes: section.data().ok()? }))
         .collect();
     let mut known = FxHashMap::default();
     let mut factory = InstructionInfoFactory::new();
+    let mut ahead: Option<Ahead<'_>> = None;
     let mut is_of_one = |address: u64| {
-        let (start, code) = sections
-            .iter()
-            .find(|(start, code)| address.checked_sub(*start).is_some_and(|offset| offset < code.len() as u64))?;
-        let found = loop_around(code, *start, address)?;
+        if ahead.as_ref().is_none_or(|ahead| !ahead.code.holds(address)) {
+            ahead = Some(Ahead::new(sections.iter().find(|code| code.holds(address))?));
+        }
+        let ahead = ahead.as_mut()?;
+        let found = ahead.loop_around(address)?;
         Some(*known.entry(found).or_insert_with(|| {
-            let body = instructions(code, *start, found.0).take_while(|one| one.ip() <= found.1);
+            let body = ahead.code.instructions(found.0).take_while(|one| one.ip() <= found.1);
             only_waits(&body.collect::<Vec<_>>(), &mut factory)
         }))
     };
     addresses.iter().map(|address| is_of_one(*address).unwrap_or(false)).collect()
 }
 
-/// The instructions from an address on; `start` is that of the code's first byte.
-fn instructions(code: &[u8], start: u64, from: u64) -> impl Iterator<Item = Instruction> {
-    let behind = code.get((from - start) as usize..).unwrap_or_default();
-    let mut decoder = Decoder::with_ip(64, behind, from, DecoderOptions::NONE);
-    std::iter::from_fn(move || decoder.can_decode().then(|| decoder.decode())).take(MOST_INSTRUCTIONS)
-}
-
-/// The innermost loop around an instruction: where it begins, and the branch back to there. Nothing if it has calls, or
-/// is too long.
-fn loop_around(code: &[u8], start: u64, address: u64) -> Option<(u64, u64)> {
-    for one in instructions(code, start, address).take_while(|one| one.ip() - address <= MOST_BYTES) {
-        match one.flow_control() {
-            FlowControl::Next => {}
-            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
-                let target = one.near_branch_target();
-                if target <= address && target >= start && one.ip() - target <= MOST_BYTES {
-                    return Some((target, one.ip()));
-                }
-                if one.flow_control() == FlowControl::UnconditionalBranch && !(address..=one.ip()).contains(&target) {
-                    return None;
-                }
-            }
-            _ => return None,
-        }
-    }
-    None
-}
-
 /// What is known at a place of a loop.
 struct Turn {
-    /// By full register; absent: the same as before the loop.
-    registers: FxHashMap<Register, Value>,
+    /// By full register.
+    registers: [Value; REGISTERS],
     flags: Value,
     /// The places on the stack that the loop writes to: base and displacement.
     written: Vec<(Register, u64)>,
@@ -99,11 +76,13 @@ struct Turn {
 
 impl Turn {
     fn register(&self, register: Register) -> Value {
-        self.registers.get(&register.full_register()).copied().unwrap_or(Value::Same)
+        self.registers.get(register.full_register() as usize).copied().unwrap_or(Value::Same)
     }
 
     fn set(&mut self, register: Register, value: Value) {
-        self.registers.insert(register.full_register(), value);
+        if let Some(known) = self.registers.get_mut(register.full_register() as usize) {
+            *known = value;
+        }
     }
 
     /// The kind of the address of an instruction's memory operand.
@@ -146,7 +125,7 @@ fn is_idle(one: &Instruction) -> bool {
 fn only_waits(body: &[Instruction], factory: &mut InstructionInfoFactory) -> bool {
     let Some(last) = body.last() else { return false };
     let inside = body[0].ip()..=last.ip();
-    let mut turn = Turn { registers: FxHashMap::default(), flags: Value::Moving, written: Vec::new() };
+    let mut turn = Turn { registers: [Value::Same; REGISTERS], flags: Value::Moving, written: Vec::new() };
     for one in body.iter().filter(|one| !is_idle(one)) {
         let info = factory.info(one);
         for used in info.used_registers().iter().filter(|used| writes(used.access())) {
@@ -265,8 +244,9 @@ mod tests {
         let digits: Vec<u8> = hex.bytes().filter(u8::is_ascii_hexdigit).collect();
         let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).unwrap(), 16).unwrap();
         let code: Vec<u8> = digits.chunks(2).map(byte).collect();
-        let Some((first, last)) = loop_around(&code, 0x1000, address) else { return false };
-        let body: Vec<_> = instructions(&code, 0x1000, first).take_while(|one| one.ip() <= last).collect();
+        let code = Code { start: 0x1000, bytes: &code };
+        let Some((first, last)) = Ahead::new(&code).loop_around(address) else { return false };
+        let body: Vec<_> = code.instructions(first).take_while(|one| one.ip() <= last).collect();
         only_waits(&body, &mut InstructionInfoFactory::new())
     }
 

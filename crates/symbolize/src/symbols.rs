@@ -10,6 +10,7 @@
 //! follow it without symbols of their own, so there the gap is the function's.
 
 use crate::elf::{self, Bytes};
+use crate::places::Places;
 use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
@@ -36,16 +37,13 @@ pub(crate) struct Answer {
     pub(crate) error: Option<String>,
 }
 
-/// A name that candidates share.
-type SharedName = Arc<[u8]>;
-
-/// A symbol as it stands in a table, with a borrowed or an own name.
-#[derive(Clone)]
-struct Candidate<Name> {
+/// A symbol as it stands in a table.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
     start: u64,
     rank: Rank,
     end: End,
-    name: Name,
+    name: &'a [u8],
 }
 
 #[derive(Clone, Copy)]
@@ -66,36 +64,30 @@ const MOST_ENCLOSURES: usize = 10_000_000;
 /// The symbols of `addresses` (sorted) in the tables of `tables`.
 pub(crate) fn look_up(addresses: &[u64], tables: &[&Bytes]) -> Answer {
     let mut answer = Answer { symbols: vec![None; addresses.len()], ..Answer::default() };
-    // The best symbol that starts in (addresses[i - 1], addresses[i]], then, carried on, at or below addresses[i].
-    let mut nearest: Vec<Option<Candidate<SharedName>>> = vec![None; addresses.len()];
-    walk(tables, &mut answer, |candidate| {
-        if let Some(slot) = nearest.get_mut(addresses.partition_point(|address| *address < candidate.start)) {
-            candidate.replace_worse(slot);
-        }
-    });
-    let mut before: Option<Candidate<SharedName>> = None;
-    for slot in &mut nearest {
-        match slot {
-            Some(candidate) => before = Some(candidate.clone()),
-            None => slot.clone_from(&before),
-        }
-    }
+    let embedded = embedded(tables);
+    let files = parse(tables, &embedded, &mut answer.error);
+    let mut nearest = Nearest::new(addresses);
+    walk(&files, &mut answer.haskell, |candidate| nearest.offer(candidate));
     let mut open = Vec::new();
     // What the address before is in: most are in the same.
-    let mut known: Option<(SharedName, Symbol)> = None;
-    for (index, (candidate, address)) in nearest.into_iter().zip(addresses).enumerate() {
+    let mut known: Option<Symbol> = None;
+    let mut name: &[u8] = &[];
+    for (index, (candidate, address)) in nearest.at_or_below().zip(addresses).enumerate() {
         match candidate {
             Some(candidate) if candidate.holds(*address) => {
-                let same = known.take().filter(|(of, _)| Arc::ptr_eq(of, &candidate.name));
-                let (_, symbol) = known.insert(same.unwrap_or_else(|| (candidate.name.clone(), candidate.symbol())));
+                // Other functions may have the same name, of which there is one in the file then.
+                let is_same = |symbol: &Symbol| std::ptr::eq(name, candidate.name) && symbol.start == candidate.start;
+                let same = known.take().filter(is_same);
+                let symbol = known.insert(same.unwrap_or_else(|| candidate.symbol()));
+                name = candidate.name;
                 answer.symbols[index] = Some(symbol.clone());
             }
-            Some(candidate) => open.push((*address, index, candidate)),
+            Some(candidate) => open.push(Open { address: *address, index, nearest: candidate }),
             None => {}
         }
     }
     if !open.is_empty() {
-        enclose(tables, &mut answer, open);
+        enclose(&files, &mut answer, open);
     }
     answer
 }
@@ -103,9 +95,10 @@ pub(crate) fn look_up(addresses: &[u64], tables: &[&Bytes]) -> Answer {
 /// Where the function at an address begins and ends, by the best symbol that covers it. One without a size ends where
 /// the next begins.
 pub(crate) fn extent(address: u64, tables: &[&Bytes]) -> Option<Range<u64>> {
-    let mut ignored = Answer::default();
-    let (mut best, mut next): (Option<Candidate<SharedName>>, u64) = (None, u64::MAX);
-    walk(tables, &mut ignored, |candidate| {
+    let embedded = embedded(tables);
+    let files = parse(tables, &embedded, &mut None);
+    let (mut best, mut next): (Option<Candidate>, u64) = (None, u64::MAX);
+    walk(&files, &mut false, |candidate| {
         let (End::At(end) | End::Section(end)) = candidate.end;
         if (candidate.start..end).contains(&address) {
             candidate.replace_worse(&mut best);
@@ -119,43 +112,78 @@ pub(crate) fn extent(address: u64, tables: &[&Bytes]) -> Option<Range<u64>> {
     })
 }
 
+/// The best symbols so far, by the addresses that they are the nearest ones below.
+struct Nearest<'a> {
+    places: Places<'a>,
+    /// By address: where among `best` the symbol is that starts behind the address before, plus 1; 0: none does.
+    of: Vec<u32>,
+    best: Vec<Candidate<'a>>,
+}
+
+impl<'a> Nearest<'a> {
+    fn new(addresses: &'a [u64]) -> Self {
+        Nearest { places: Places::new(addresses), of: vec![0; addresses.len()], best: Vec::new() }
+    }
+
+    fn offer(&mut self, candidate: Candidate<'a>) {
+        let Some(of) = self.of.get_mut(self.places.at_or_above(candidate.start)) else { return };
+        match (*of as usize).checked_sub(1).and_then(|at| self.best.get_mut(at)) {
+            Some(best) if candidate.is_better_than(best) => *best = candidate,
+            Some(_) => {}
+            None => {
+                self.best.push(candidate);
+                *of = self.best.len() as u32;
+            }
+        }
+    }
+
+    /// For each address, the symbol that starts there or nearest below.
+    fn at_or_below(&self) -> impl Iterator<Item = Option<Candidate<'a>>> {
+        self.of.iter().scan(0, |before, of| {
+            if *of != 0 {
+                *before = *of;
+            }
+            Some((*before as usize).checked_sub(1).map(|at| self.best[at]))
+        })
+    }
+}
+
+/// An address behind the end of the symbol before it.
+struct Open<'a> {
+    address: u64,
+    /// Among all that are asked for.
+    index: usize,
+    nearest: Candidate<'a>,
+}
+
 /// The second walk, for addresses behind the end of the symbol before them.
-fn enclose(tables: &[&Bytes], answer: &mut Answer, open: Vec<(u64, usize, Candidate<SharedName>)>) {
-    let mut best: Vec<Option<Candidate<SharedName>>> = vec![None; open.len()];
+fn enclose(files: &[object::File<'_>], answer: &mut Answer, open: Vec<Open<'_>>) {
+    let mut best: Vec<Option<Candidate<'_>>> = vec![None; open.len()];
+    let addresses: Vec<u64> = open.iter().map(|open| open.address).collect();
+    let places = Places::new(&addresses);
     let mut left = MOST_ENCLOSURES;
-    let mut ignored = Answer::default();
-    walk(tables, &mut ignored, |candidate| {
+    walk(files, &mut false, |candidate| {
         let End::At(end) = candidate.end else { return };
-        let first = open.partition_point(|(address, ..)| *address < candidate.start);
-        let last = open.partition_point(|(address, ..)| *address < end);
+        let (first, last) = (places.at_or_above(candidate.start), places.at_or_above(end));
         let count = last.saturating_sub(first).min(left);
         left -= count;
         for slot in best.iter_mut().skip(first).take(count) {
             candidate.replace_worse(slot);
         }
     });
-    let files = tables.iter().filter_map(|table| table.parse().ok());
-    let sections: Vec<Range<u64>> = files.flat_map(|file| code_sections(&file).into_values()).collect();
-    for ((address, index, nearest), enclosing) in open.into_iter().zip(best) {
+    let sections: Vec<Range<u64>> = files.iter().flat_map(|file| code_sections(file).into_values()).collect();
+    for (Open { address, index, nearest }, enclosing) in open.into_iter().zip(best) {
         let continued = answer.haskell && nearest.is_haskell() && nearest.reaches(address, &sections);
-        answer.symbols[index] = enclosing.or(continued.then_some(nearest)).map(Candidate::symbol);
+        answer.symbols[index] = enclosing.or(continued.then_some(nearest)).map(|candidate| candidate.symbol());
     }
 }
 
-impl Candidate<&[u8]> {
-    /// Takes the place of what `slot` holds if it is the better name: the later start, the better rank, the earlier in
-    /// the alphabet.
-    fn replace_worse(&self, slot: &mut Option<Candidate<SharedName>>) {
-        let worse = |best: &Candidate<SharedName>| {
-            (best.start, best.rank, Reverse(&*best.name)) < (self.start, self.rank, Reverse(self.name))
-        };
-        if slot.as_ref().is_none_or(worse) {
-            *slot = Some(Candidate { start: self.start, rank: self.rank, end: self.end, name: self.name.into() });
-        }
+impl Candidate<'_> {
+    /// Whether it is the better name: the later start, the better rank, the earlier in the alphabet.
+    fn is_better_than(&self, other: &Candidate<'_>) -> bool {
+        (other.start, other.rank, Reverse(other.name)) < (self.start, self.rank, Reverse(self.name))
     }
-}
 
-impl Candidate<SharedName> {
     fn holds(&self, address: u64) -> bool {
         let (End::At(end) | End::Section(end)) = self.end;
         (self.start..end).contains(&address)
@@ -170,8 +198,17 @@ impl Candidate<SharedName> {
         sections.iter().any(|section| section.contains(&self.start) && section.contains(&address))
     }
 
-    fn symbol(self) -> Symbol {
-        Symbol { name: String::from_utf8_lossy(&self.name).into(), start: self.start }
+    fn symbol(&self) -> Symbol {
+        Symbol { name: String::from_utf8_lossy(self.name).into(), start: self.start }
+    }
+}
+
+impl<'a> Candidate<'a> {
+    /// Takes the place of what `slot` holds if it is the better name.
+    fn replace_worse(self, slot: &mut Option<Candidate<'a>>) {
+        if slot.as_ref().is_none_or(|best| self.is_better_than(best)) {
+            *slot = Some(self);
+        }
     }
 }
 
@@ -181,23 +218,40 @@ fn code_sections(file: &object::File) -> FxHashMap<SectionIndex, Range<u64>> {
     file.sections().filter(elf::is_code).map(|s| (s.index(), range(s.address(), s.size()))).collect()
 }
 
-/// Gives every symbol of code in `tables` to `sink`, those embedded in `.gnu_debugdata` too.
-fn walk(tables: &[&Bytes], answer: &mut Answer, mut sink: impl FnMut(Candidate<&[u8]>)) {
-    for table in tables {
-        let mini = table.parse().and_then(|file| elf::mini_debug(table, &file)).unwrap_or_else(|error| {
-            answer.error.get_or_insert(error);
-            None
-        });
-        for bytes in std::iter::once(*table).chain(mini.as_ref()) {
+/// The files of symbols that tables have embedded in `.gnu_debugdata`.
+fn embedded(tables: &[&Bytes]) -> Vec<Result<Option<Bytes>, String>> {
+    tables.iter().map(|table| table.parse().and_then(|file| elf::mini_debug(table, &file))).collect()
+}
+
+/// Tables and what they have embedded, as far as they can be read; `damage`: the first that is met.
+fn parse<'a>(
+    tables: &[&'a Bytes],
+    embedded: &'a [Result<Option<Bytes>, String>],
+    damage: &mut Option<String>,
+) -> Vec<object::File<'a>> {
+    let mut files = Vec::new();
+    for (table, embedded) in tables.iter().zip(embedded) {
+        if let Err(error) = embedded {
+            damage.get_or_insert_with(|| error.clone());
+        }
+        for bytes in std::iter::once(*table).chain(embedded.as_ref().ok().and_then(Option::as_ref)) {
             match bytes.parse() {
-                Ok(file) => walk_file(&file, answer, &mut sink),
-                Err(error) => drop(answer.error.get_or_insert(error)),
+                Ok(file) => files.push(file),
+                Err(error) => drop(damage.get_or_insert(error)),
             }
         }
     }
+    files
 }
 
-fn walk_file(file: &object::File, answer: &mut Answer, sink: &mut impl FnMut(Candidate<&[u8]>)) {
+/// Gives every symbol of code to `sink`; `haskell`: whether there are some of GHC's.
+fn walk<'a>(files: &[object::File<'a>], haskell: &mut bool, mut sink: impl FnMut(Candidate<'a>)) {
+    for file in files {
+        walk_file(file, haskell, &mut sink);
+    }
+}
+
+fn walk_file<'a>(file: &object::File<'a>, haskell: &mut bool, sink: &mut impl FnMut(Candidate<'a>)) {
     let sections = code_sections(file);
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
         let kind = match symbol.kind() {
@@ -209,7 +263,7 @@ fn walk_file(file: &object::File, answer: &mut Answer, sink: &mut impl FnMut(Can
         let Some(section) = symbol.section_index().and_then(|index| sections.get(&index)) else { continue };
         // Late, as a name is nowhere near.
         let Ok(name) = symbol.name_bytes() else { continue };
-        answer.haskell |= matches!(name, b"stg_ap_v_info" | b"stg_upd_frame_info" | b"stg_ap_p_fast" | b"hs_main");
+        *haskell |= matches!(name, b"stg_ap_v_info" | b"stg_upd_frame_info" | b"stg_ap_p_fast" | b"hs_main");
         // `$x`, `$d`: marks between code and data on some processors. `.L`: a compiler's own labels.
         if name.is_empty() || name.starts_with(b"$") || name.starts_with(b".L") || !section.contains(&symbol.address())
         {

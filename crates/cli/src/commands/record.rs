@@ -10,10 +10,11 @@ mod progress;
 use super::sums;
 use super::tell::{self, tell};
 pub use args::Args;
-use naming::Naming;
-use numalens_analyze::{Dataset, sections};
+use naming::{EarlyNaming, Naming};
+use numalens_analyze::{Dataset, LoadError, Need, sections};
 use numalens_collect::doctor;
 use numalens_collect::launch::{LaunchError, Progress, RecordError, Target, keep_files_private};
+use numalens_collect::limits;
 use numalens_collect::perf::Scope;
 use numalens_profile::Profile;
 use numalens_view::text::{self, Look};
@@ -28,9 +29,13 @@ const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
+/// What is read before the names are there.
+const COUNTED: &[Need] = &[Need::Sites];
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
     keep_files_private();
+    limits::make_room_for_descriptors();
     let plan = match RecordPlan::of(args) {
         Ok(plan) => plan,
         Err(message) => {
@@ -44,11 +49,12 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
             tell!("numalens: {warning}");
         }
     }
-    let mut naming = None;
+    let (mut early, mut naming) = (None, None);
     let seen = Seen::default();
     let mut progress = |progress: Progress<'_>| match progress {
         Progress::Seen(count) => seen.set(count),
-        Progress::Ended(code) => naming = Some(Naming::begin(code)),
+        Progress::Executed(code) => early = Some(EarlyNaming::begin(code)),
+        Progress::Ended(code) => naming = Some(Naming::begin(code, early.take())),
         progress => report_progress(plan.quiet, &progress),
     };
     let ticker = Ticker::begin(plan.quiet, &seen, plan.slowdown());
@@ -59,10 +65,11 @@ pub fn run(args: Args) -> Result<ExitCode, miette::Report> {
         Ok(outcome) => {
             match Profile::open(&outcome.profile) {
                 Ok(profile) => {
+                    let counted = if quiet { None } else { counted(&profile) };
                     if let Err(error) = naming.map_or(Ok(()), |naming| naming.write(&profile)) {
                         tell!("numalens: functions and lines could not be found: {error}");
                     }
-                    close(&profile, quiet);
+                    close(&profile, quiet, counted);
                 }
                 Err(error) => {
                     tell!("numalens: the profile {} cannot be read: {error}", outcome.profile.display());
@@ -87,13 +94,28 @@ fn report_progress(quiet: bool, progress: &Progress<'_>) {
     }
 }
 
+/// What is counted by site, which takes longest to read: it can be while names are still looked for.
+fn counted(profile: &Profile) -> Option<Dataset> {
+    Dataset::load(profile, &Default::default(), COUNTED).ok()
+}
+
+/// What the lines at the end tell of, all but what is `counted` already.
+fn load(profile: &Profile, counted: Option<Dataset>) -> Result<Dataset, LoadError> {
+    let mut needs = text::closing_needs();
+    let Some(counted) = counted else { return Dataset::load(profile, &Default::default(), &needs) };
+    needs.retain(|need| !COUNTED.contains(need));
+    let mut dataset = Dataset::load(profile, &Default::default(), &needs)?;
+    dataset.take(counted, COUNTED);
+    Ok(dataset)
+}
+
 /// Says what comes first in the profile, unless the user wants no words, and adds sums to a large one.
-fn close(profile: &Profile, quiet: bool) {
+fn close(profile: &Profile, quiet: bool, counted: Option<Dataset>) {
     let is_large = sums::are_due(profile).unwrap_or(false);
     if quiet && !is_large {
         return;
     }
-    match Dataset::load(profile, &Default::default(), &text::closing_needs()) {
+    match load(profile, counted) {
         Ok(dataset) => {
             if !quiet {
                 summarise(profile, &dataset);

@@ -40,7 +40,7 @@ use arrivals::Arrivals;
 pub use findings::Findings;
 use heap_feed::{HeapFeed, RECORDS_FILLED};
 pub use notes::Notes;
-use numalens_event::exact::{DirectoryEntry, Extent};
+use numalens_event::exact::{DirectoryEntry, Extent, end};
 use polls::{Arrived, Polls};
 use rustc_hash::FxHashMap;
 use std::io;
@@ -170,6 +170,16 @@ impl Drain {
         std::mem::take(&mut self.findings.code)
     }
 
+    /// All threads have ended, as far as anybody knows: takes in what their programs say, before what they have
+    /// counted.
+    ///
+    /// # Errors
+    /// The session file cannot be mapped.
+    pub fn read_code(&mut self, file: &SessionFile, session: &mut Session) -> io::Result<()> {
+        session.advance(monotonic_ns());
+        self.read_programs(file, session, Poll::Running).map(drop)
+    }
+
     /// Whether so many threads or pages have come since the latest poll that these are most of the next one. That is no
     /// dearer sooner, and until then what has gone meanwhile keeps its place in the session file and in memory, and its
     /// numbers, of which a process may have few left.
@@ -203,6 +213,9 @@ impl Drain {
         // assigned to, even if their program has ended.
         self.sharing.keep(file, session, &mut self.directory)?;
         for (number, &end) in ends.iter().enumerate() {
+            if self.waits_for_its_end(self.directory.threads[number].1.process, poll) {
+                continue;
+            }
             self.read_thread(file, session, number, now, end, poll)?;
             // That takes its time, and longer still beside many threads: the file grows meanwhile.
             if self.sharing.is_due(file) {
@@ -211,7 +224,9 @@ impl Drain {
         }
         self.polls.see_what_waits(&self.directory.threads);
         for extent in self.directory.extents() {
-            self.give_back(file, session, extent)?;
+            if !self.waits_for_its_end(extent, poll) {
+                self.give_back(file, session, extent)?;
+            }
             self.end_process(file, session, extent, horizon, poll.is_last());
         }
         shared_counts::divide_full(&mut self.directory, session);
@@ -221,6 +236,12 @@ impl Drain {
             session.keep_within_limits();
         }
         Ok(())
+    }
+
+    /// Whether counters of a process are left alone until it is gone, as it has said that it ends: then they are read
+    /// anyway, for the last time. What a pause divides is read before.
+    fn waits_for_its_end(&self, extent: Extent, poll: Poll) -> bool {
+        poll != Poll::Settled && self.directory.process(extent).is_some_and(|process| process.life.exits)
     }
 
     /// Takes in what all programs say, but for their counters. Returns when threads have ended, as [`Drain::see_ends`],
@@ -257,11 +278,13 @@ impl Drain {
     /// not.
     fn see_ends(&mut self, file: &SessionFile, session: &mut Session) -> Vec<u64> {
         let entries: Vec<&DirectoryEntry> = file.directory().map(|(_, entry)| entry).collect();
-        let end = |extent: Extent| entries.get(extent.0 as usize).map_or(0, |entry| entry.end_ns.load(Acquire));
+        let ended = |extent: Extent| entries.get(extent.0 as usize).map_or(0, |entry| entry.end_ns.load(Acquire));
         for (&extent, process) in &mut self.directory.processes {
-            process.life.is_over = end(extent) != 0;
+            process.life.is_over = ended(extent) != 0;
+            let how = entries.get(extent.0 as usize).map_or(end::NONE, |entry| entry.end.load(Acquire));
+            process.life.exits = how & 0xff == end::EXIT;
         }
-        let ends: Vec<u64> = self.directory.threads.iter().map(|&(extent, _)| end(extent)).collect();
+        let ends: Vec<u64> = self.directory.threads.iter().map(|&(extent, _)| ended(extent)).collect();
         for ((_, thread), &end) in self.directory.threads.iter().zip(&ends) {
             if !thread.ended && end != 0 {
                 session.thread_will_end(thread.tid, thread.id, end);

@@ -3,6 +3,7 @@
 use super::image::Image;
 use super::persisted::CodeRegion;
 use super::stale_files::Owner;
+use crate::limits::high_descriptor;
 use crate::refused::refused;
 use crate::session::SessionOptions;
 use memmap2::{MmapOptions, MmapRaw};
@@ -198,7 +199,10 @@ impl SessionFile {
         let file = unsafe { File::from_raw_fd(descriptor) };
         let during = |call| move |error| refused(call, &error);
         file.set_len(exact::FILE_BYTES).map_err(during("ftruncate of the session's memory"))?;
-        file.write_all_at(&image.bytes, exact::IMAGE_OFFSET).map_err(during("write of the session's memory"))?;
+        for (address, content) in &image.pieces {
+            let written = file.write_all_at(content, exact::IMAGE_OFFSET + *address as u64);
+            written.map_err(during("write of the session's memory"))?;
+        }
         let map = |offset, bytes| Shared::map(&file, offset, bytes).map_err(during("mmap of the session's memory"));
         let header = map(0, exact::IMAGE_OFFSET as usize)?;
         let entries = exact::MOST_EXTENTS as usize * size_of::<DirectoryEntry>();
@@ -219,7 +223,7 @@ impl SessionFile {
         header.debug.store(debug_bits(), Relaxed);
         header.most_code.store(most_code()?, Relaxed);
         header.classes_log2.store(classes_log2(options), Relaxed);
-        header.image_bytes.store(image.bytes.len() as u64, Relaxed);
+        header.image_bytes.store(image.bytes, Relaxed);
         header.image_entry.store(image.entry, Relaxed);
         header.collector_pid.store(std::process::id(), Relaxed);
         let vdso = vdso().unwrap_or_default();
@@ -438,11 +442,8 @@ impl SessionFile {
     /// # Errors
     /// The kernel's.
     pub fn inheritable(&self) -> io::Result<i32> {
-        let limit = nix::sys::resource::getrlimit(nix::sys::resource::Resource::RLIMIT_NOFILE);
-        let (soft, _) = limit.map_err(|errno| refused("getrlimit", &errno.into()))?;
-        let wanted = i32::try_from(soft.min(1024)).unwrap_or(1024).saturating_sub(24).max(3);
         // SAFETY: duplicates a descriptor that we own.
-        let descriptor = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_DUPFD, wanted) };
+        let descriptor = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_DUPFD, high_descriptor()?) };
         if descriptor < 0 {
             return Err(refused("fcntl(F_DUPFD)", &io::Error::last_os_error()));
         }

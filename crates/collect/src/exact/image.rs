@@ -14,9 +14,12 @@ const DT_RELA: u64 = 7;
 const DT_RELASZ: u64 = 8;
 const R_X86_64_RELATIVE: u64 = 8;
 
-/// The bytes from the load address on, and where the first instruction stands among them.
+/// What stands in memory from the load address on, and where the first instruction is among it.
 pub struct Image {
-    pub bytes: Vec<u8>,
+    /// All that is not zero, by its distance from the load address.
+    pub pieces: Vec<(usize, &'static [u8])>,
+    /// Whole pages.
+    pub bytes: u64,
     pub entry: u64,
 }
 
@@ -28,44 +31,48 @@ pub fn image() -> Result<Image, String> {
     lay_out(AGENT)
 }
 
-fn lay_out(file: &[u8]) -> Result<Image, String> {
+fn lay_out(file: &'static [u8]) -> Result<Image, String> {
     let bad = |what: &str| format!("the agent built into this program is damaged: {what}");
-    let word = |bytes: &[u8], at: usize| {
-        bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map(u64::from_le_bytes).ok_or(bad("too short"))
-    };
-    let half = |at: usize| word(file, at).map(|word| word as u32);
+    let word = |at: usize| word(file, at).ok_or(bad("too short"));
+    let half = |at: usize| word(at).map(|word| word as u32);
     let segments = usize::from(half(56)? as u16);
-    let (entry, table) = (word(file, 24)?, word(file, 32)? as usize);
-    let mut bytes: Vec<u8> = Vec::new();
+    let (entry, table) = (word(24)?, word(32)? as usize);
+    let mut image = Image { pieces: Vec::new(), bytes: 0, entry };
     let mut dynamic = 0..0;
     for at in (0..segments).map(|number| table + number * 56) {
-        let (offset, address) = (word(file, at + 8)? as usize, word(file, at + 16)? as usize);
-        let (in_file, in_memory) = (word(file, at + 32)? as usize, word(file, at + 40)? as usize);
+        let (offset, address) = (word(at + 8)? as usize, word(at + 16)? as usize);
+        let (in_file, in_memory) = (word(at + 32)? as usize, word(at + 40)? as usize);
         match half(at)? {
             PT_LOAD => {
                 let end = (address + in_memory).next_multiple_of(PAGE as usize);
-                if bytes.len() < end {
-                    bytes.resize(end, 0);
-                }
-                let from = file.get(offset..offset + in_file).ok_or(bad("a segment is cut"))?;
-                bytes[address..address + in_file].copy_from_slice(from);
+                image.bytes = image.bytes.max(end as u64);
+                image.pieces.push((address, file.get(offset..offset + in_file).ok_or(bad("a segment is cut"))?));
             }
             PT_DYNAMIC => dynamic = address..address + in_memory,
             _ => {}
         }
     }
-    check_relocations(&bytes, dynamic, &word).map_err(|what| bad(&what))?;
-    Ok(Image { bytes, entry })
+    check_relocations(&image, dynamic).map_err(|what| bad(&what))?;
+    Ok(image)
 }
 
-/// Reads the word at an offset.
-type Word<'a> = dyn Fn(&[u8], usize) -> Result<u64, String> + 'a;
+fn word(bytes: &[u8], at: usize) -> Option<u64> {
+    bytes.get(at..at + 8).and_then(|word| word.try_into().ok()).map(u64::from_le_bytes)
+}
 
-fn check_relocations(bytes: &[u8], dynamic: Range<usize>, word: &Word<'_>) -> Result<(), String> {
+impl Image {
+    /// The word at a distance from the load address.
+    fn word(&self, at: usize) -> Result<u64, String> {
+        let found = self.pieces.iter().find_map(|(start, content)| word(content, at.checked_sub(*start)?));
+        found.ok_or_else(|| "its tables are no part of it".to_owned())
+    }
+}
+
+fn check_relocations(image: &Image, dynamic: Range<usize>) -> Result<(), String> {
     let (mut table, mut length) = (0, 0);
     for at in dynamic.step_by(16) {
-        let value = word(bytes, at + 8)? as usize;
-        match word(bytes, at)? {
+        let value = image.word(at + 8)? as usize;
+        match image.word(at)? {
             DT_NULL => break,
             DT_NEEDED => return Err("it needs a library".to_owned()),
             DT_RELA => table = value,
@@ -74,7 +81,7 @@ fn check_relocations(bytes: &[u8], dynamic: Range<usize>, word: &Word<'_>) -> Re
         }
     }
     for at in (table..table + length).step_by(24) {
-        let kind = word(bytes, at + 8)? & 0xffff_ffff;
+        let kind = image.word(at + 8)? & 0xffff_ffff;
         if kind != R_X86_64_RELATIVE {
             return Err(format!("relocation of kind {kind}"));
         }
@@ -89,7 +96,7 @@ mod tests {
     #[test]
     fn the_agent_needs_no_more_than_its_load_address() {
         let image = image().unwrap();
-        assert!((image.entry as usize) < image.bytes.len());
+        assert!(image.entry < image.bytes && !image.pieces.is_empty());
     }
 
     #[test]

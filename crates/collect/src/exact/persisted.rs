@@ -25,6 +25,7 @@ pub mod store;
 mod worker;
 
 use super::file::{SessionFile, vdso};
+use super::image::Image;
 pub use image::CodeRegion;
 use numalens_agent::code;
 use numalens_agent::state::thread_context::Layout;
@@ -77,7 +78,7 @@ pub struct PersistedCode {
 
 impl PersistedCode {
     /// Begins, for agents of this image; none where it cannot, or need not.
-    pub fn start(file: &SessionFile, agent: &[u8]) -> Option<PersistedCode> {
+    pub fn start(file: &SessionFile, agent: &Image) -> Option<PersistedCode> {
         let header = file.header();
         let is_virtual = file.is_virtual();
         // As the agents have it where the table of pages is in its usual place.
@@ -90,7 +91,9 @@ impl PersistedCode {
         // What is not told by the key of a file.
         let mut hasher = rustc_hash::FxHasher::default();
         hasher.write_u64(config_key);
-        [agent, numalens_interpose::LIBRARY, vdso().unwrap_or_default()].iter().for_each(|bytes| hasher.write(bytes));
+        let agent = agent.pieces.iter().map(|(_, content)| *content);
+        let others = [numalens_interpose::LIBRARY, vdso().unwrap_or_default()];
+        agent.chain(others).for_each(|bytes| hasher.write(bytes));
         let key = hasher.finish();
         let getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).filter(|_| is_virtual);
         let work = move || {

@@ -155,7 +155,7 @@ mod tests {
             follow: true,
             counting: true,
         };
-        let file = SessionFile::create(&Image { bytes: Vec::new(), entry: 0 }, &options).unwrap();
+        let file = SessionFile::create(&Image { pieces: Vec::new(), bytes: 0, entry: 0 }, &options).unwrap();
         let threads = [Extent(0), Extent(1)];
         file.header().extents.store(2, Relaxed);
         file.entry(threads[1]).unwrap().end.store(end::EXEC, Relaxed);

@@ -62,6 +62,8 @@ pub enum Progress<'a> {
     WriteFailed(&'a OutputError),
     /// Something that limits what will be seen.
     Limited(&'a str),
+    /// The target has ended, and this is its code, most likely all of it. Shares are not known yet.
+    Executed(SeenCode),
     /// All has been seen, and the profile is about to be written: its code can be named meanwhile.
     Ended(SeenCode),
 }

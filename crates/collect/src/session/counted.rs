@@ -171,6 +171,11 @@ impl Session {
         process.map(&mut self.images, Vma { start: to.start, end: to.end, offset, ..vma });
     }
 
+    /// So many sites are about to be asked for.
+    pub fn expect_sites(&mut self, count: usize) {
+        self.images.code.expect_sites(count);
+    }
+
     /// The site of an instruction of a process.
     pub fn site_at(&mut self, pid: i32, address: u64) -> SiteId {
         let place = match self.processes.get(pid) {

@@ -43,6 +43,11 @@ impl Code {
         })
     }
 
+    /// So many instructions are about to be asked for, most of which may be new.
+    pub fn expect_sites(&mut self, count: usize) {
+        self.site_ids.reserve(count);
+    }
+
     /// The id of an instruction.
     pub fn site(&mut self, place: Place) -> SiteId {
         *self.site_ids.entry(place).or_insert_with(|| {

@@ -187,10 +187,21 @@ impl TableWriter<'_> {
         writer.replace_all(contents)
     }
 
+    /// The code so far, without shares.
+    pub fn code_so_far(&self) -> SeenCode {
+        let code = &self.session.images.code;
+        let kept = self.session.images.out_of_reach().collect();
+        SeenCode {
+            sites: code.site_rows().collect(),
+            modules: code.module_rows().collect(),
+            shares: FxHashMap::default(),
+            kept,
+        }
+    }
+
     fn seen_code(&self, pages: &[tables::PlacedPages]) -> SeenCode {
-        let sites: Vec<tables::Site> = self.session.images.code.site_rows().collect();
+        let SeenCode { sites, modules, kept, .. } = self.code_so_far();
         let of = |site: SiteId| sites.get(site.0 as usize).and_then(|site| site.module);
-        let modules: Vec<tables::Module> = self.session.images.code.module_rows().collect();
         let accesses =
             shares(modules.len(), self.session.facts.accesses_by_site().map(|(site, count)| (of(site), count)));
         let pages = shares(modules.len(), pages.iter().filter_map(|row| Some((of(row.site?), row.count))));
@@ -201,7 +212,6 @@ impl TableWriter<'_> {
             if named.contains(module) { 1.0 } else { of(&accesses).max(of(&pages)) }
         };
         let shares = modules.iter().map(|row| (row.module, share(&row.module))).collect();
-        let kept = self.session.images.out_of_reach().collect();
         SeenCode { sites, modules, shares, kept }
     }
 

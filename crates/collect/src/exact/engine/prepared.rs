@@ -44,7 +44,7 @@ impl Prepared {
         let session = &options.session;
         let image = image().map_err(RecordError::Unobservable)?;
         let file = SessionFile::create(&image, &ExactOptions::of(session))?;
-        let persisted = if options.code_cache { PersistedCode::start(&file, &image.bytes) } else { None };
+        let persisted = if options.code_cache { PersistedCode::start(&file, &image) } else { None };
         let files = if session.machine.is_virtual { Some(MachineFiles::create(&file)?) } else { None };
         // Without it, or if its name does not fit, the recording has a table of its own.
         let ranks = RankTable::of_this_job(&session.machine);
@@ -88,7 +88,7 @@ impl Prepared {
         let plan = Plan {
             descriptor,
             image_offset: exact::IMAGE_OFFSET,
-            image_bytes: image.bytes.len() as u64,
+            image_bytes: image.bytes,
             image_entry: image.entry,
             vdso_syscall: file.header().vdso_syscall.load(Relaxed).checked_sub(1),
             parent: Extent::NONE.0,

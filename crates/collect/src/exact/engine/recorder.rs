@@ -43,14 +43,14 @@ impl Recorder {
         let mut checkpoints = Checkpoints::begin();
         let mut announced = FIRST_ANNOUNCEMENT;
         loop {
-            let nobody_runs = self.follow(child, progress);
-            if self.ending.is_here() {
-                return;
-            }
             let nap = NAP.mul_f64(self.drain.sampler().around_one());
             let header = self.file.header();
             futex::sleep_on(&header.requests, header.answered.load(Relaxed), nap);
             pace.marked(self.asked(child.pid));
+            let nobody_runs = self.follow(child, progress);
+            if self.ending.is_here() {
+                return;
+            }
             pace.sample(|| self.drain.draw(&self.file));
             // What cannot be read now will be by the next poll.
             let _ = self.drain.keep_up(&self.file, &mut self.session);
@@ -180,6 +180,9 @@ impl Recorder {
         partial: PathBuf,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Outcome, RecordError> {
+        // What cannot be read now is an error below.
+        let _ = self.drain.read_code(&self.file, &mut self.session);
+        progress(Progress::Executed(self.session.code_so_far()));
         let status = self.ending.status();
         let end = status.map_or_else(|| "unknown".to_owned(), describe);
         self.drain.first_ended(&self.file, &mut self.session, child.pid, end.clone())?;

@@ -10,6 +10,8 @@ pub struct Life {
     pub known_until: u64,
     /// It had ended when this poll began: all is known that it has reported.
     pub is_over: bool,
+    /// It had said by then that it exits.
+    pub exits: bool,
     /// Its last instruction has been executed.
     pub last: bool,
     /// The last poll found it gone, without a word.

@@ -83,7 +83,10 @@ impl SiteTable {
         let offset = page::begin(u64::from(first) * size as u64);
         let skipped = (u64::from(first) * size as u64 - offset) as usize;
         let map = file.extent(extent, exact::process::SITES + offset, skipped + (given - first) as usize * size)?;
-        for record in map.words::<SiteRecord>(skipped, (given - first) as usize) {
+        let count = (given - first) as usize;
+        session.expect_sites(count);
+        self.rows.reserve(count);
+        for record in map.words::<SiteRecord>(skipped, count) {
             let row = self.end();
             if let Some(last_page) = record.last_page.load(Relaxed).checked_sub(1) {
                 let executions = record.executions.load(Relaxed);
