@@ -97,7 +97,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     let layout = Layout::new(header, pattern);
     let is_virtual = session.placement().is_virtual.load(Relaxed) != 0;
     let config = code::config(&layout, place, header, is_virtual);
-    let getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).filter(|_| is_virtual && vdso != 0);
+    let getcpu = header.vdso.getcpu.load(Relaxed).checked_sub(1).filter(|_| is_virtual && vdso != 0);
     let vdso = Vdso { start: vdso, getcpu: getcpu.map(|offset| vdso + offset) };
     let mut persisted = PersistedCode::new(&session, config_key(&config));
     let maps = read_maps(start, &memory, &text, &mut persisted);

@@ -4,10 +4,11 @@
 //! library again. But translated code knows where it lies, where the program's code lies, and the numbers of its
 //! sites, records, counters and exits, all of which differ from process to process.
 //!
-//! Mechanism: a *record* is a fragment whose code has a list of *relocations*, one for each field that depends on these.
-//! The writer of code does not know of them. They are found by translating twice, at two places that have nothing in
-//! common: where the bytes differ is a field, and by how much it differs says what it depends on. A third translation,
-//! at a third place, must be what the relocated record is, byte for byte, or the fragment is not persisted:
+//! Mechanism: a *record* is a fragment whose code has a list of *relocations*, one for each field that depends on
+//! these. The writer of code does not know of them. They are found by translating twice, at two places that have
+//! nothing in common: where the bytes differ is a field, and by how much it differs says what it depends on. A third
+//! translation, at a third place, must be what the relocated record is, byte for byte, or the fragment is not
+//! persisted:
 //!
 //! ```text
 //!   place A:  inc qword gs:[rax + 0x9a0120]        place B:  inc qword gs:[rax + 0x9b2d98]

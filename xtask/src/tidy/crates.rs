@@ -21,6 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "numalens-topology",
             "numalens-event",
             "numalens-agent",
+            "numalens-translator",
             "numalens-aggregate",
             "numalens-isa",
             "numalens-profile",

@@ -69,7 +69,7 @@ impl Env for TranslationEnv {
     fn is_counted(&mut self, ip: u64) -> bool {
         // More than any fragment has.
         const MARGIN: usize = 4096;
-        let used = self.sites.len().max(self.executions as usize);
+        let used = self.sites.len().max(self.given.executions as usize);
         let full = used + MARGIN > self.layout.sites as usize;
         if full && !self.logged_full {
             self.logged_full = true;
@@ -110,7 +110,7 @@ impl Env for TranslationEnv {
         }
         let record = self.process.site(row.0);
         if let Some(last_page) = group.last_page {
-            self.executions = self.executions.max(last_page.executions + 1);
+            self.given.executions = self.given.executions.max(last_page.executions + 1);
             record.executions.store(last_page.executions, Relaxed);
             record.last_page.store(last_page.id.0 + 1, Relaxed);
         }
@@ -130,12 +130,12 @@ impl Env for TranslationEnv {
         // Its records are of code that is not counted, and those of all other files of code that is.
         let is_counted = self.is_counted(ip);
         let fits = is_counted == (key != exact::PRELOADED_CODE) && !self.watched.iter().any(reaches);
-        runtime().session.header().persisted.fetch_add(fits.into(), Relaxed);
+        runtime().session.header().fragments.persisted.fetch_add(fits.into(), Relaxed);
         fits.then_some(record)
     }
 
     fn translated(&mut self, ip: u64) {
-        runtime().session.header().translated.fetch_add(1, Relaxed);
+        runtime().session.header().fragments.translated.fetch_add(1, Relaxed);
         if let Some((key, place)) = self.maps.find(ip).and_then(|mapping| mapping.code_at(ip)) {
             self.persisted.translated(&self.process, key, place);
         }
@@ -158,18 +158,18 @@ impl Env for TranslationEnv {
             FetchCounter::Correction(number) => (segment::CORRECTION, number),
         };
         if kind != segment::SITE {
-            self.executions = self.executions.max(counter + 1);
+            self.given.executions = self.given.executions.max(counter + 1);
         }
         // There is one for each counter, and a second where it goes on in the next page.
-        if self.segments >= exact::MOST_SEGMENTS {
+        if self.given.segments >= exact::MOST_SEGMENTS {
             return;
         }
-        let record = self.process.segment(self.segments);
+        let record = self.process.segment(self.given.segments);
         record.address.store(segment.ip, Relaxed);
         record.instructions.store(segment.instructions | kind << segment::KIND_SHIFT, Relaxed);
         record.counter.store(counter, Relaxed);
-        self.segments += 1;
-        self.process.header().segments.store(self.segments, Release);
+        self.given.segments += 1;
+        self.process.header().segments.store(self.given.segments, Release);
         let page = segment.ip & !(PAGE - 1);
         if self.fetched.last() != Some(&page) {
             self.fetched.push(page);

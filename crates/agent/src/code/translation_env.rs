@@ -17,6 +17,14 @@ const CODE_PAGES: usize = 256;
 /// Stands in such a place for no page.
 const NO_PAGE: u64 = 1;
 
+/// How many numbers were given.
+#[derive(Default)]
+pub(super) struct Given {
+    pub segments: u32,
+    /// Execution counters.
+    pub executions: u32,
+}
+
 /// What the translator asks about, and what it fills.
 pub struct TranslationEnv {
     /// The program's mappings.
@@ -41,9 +49,8 @@ pub struct TranslationEnv {
     pub protected: ProtectedPages,
     /// The operands of all sites: a fault needs them.
     pub(super) sites: Vec<Operand>,
-    /// How many segments there are, and execution counters.
-    pub(super) segments: u32,
-    pub(super) executions: u32,
+    /// What it has given numbers to.
+    pub(super) given: Given,
     /// Pages of code that was translated lately: somebody is about to fetch from them.
     pub(super) fetched: Vec<u64>,
     /// The collector knows that there is no room for more.
@@ -76,8 +83,7 @@ impl TranslationEnv {
             persisted: PersistedCode::default(),
             protected: ProtectedPages::default(),
             sites: Vec::new(),
-            segments: 0,
-            executions: 0,
+            given: Given::default(),
             fetched: Vec::new(),
             logged_full: false,
             code_pages: [NO_PAGE; CODE_PAGES],
@@ -91,7 +97,7 @@ impl TranslationEnv {
 
     /// How many segments there are.
     pub fn segments(&self) -> u32 {
-        self.segments
+        self.given.segments
     }
 
     /// The pages of the code that was translated since the last call.

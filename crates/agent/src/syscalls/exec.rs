@@ -212,7 +212,7 @@ fn plan(runtime: &Runtime, thread: &Thread) -> Plan {
         image_offset: exact::IMAGE_OFFSET,
         image_bytes: header.image_bytes.load(Relaxed),
         image_entry: header.image_entry.load(Relaxed),
-        vdso_syscall: header.vdso_syscall.load(Relaxed).checked_sub(1),
+        vdso_syscall: header.vdso.syscall.load(Relaxed).checked_sub(1),
         parent: runtime.process().extent.0,
         caller: thread.first.0,
         or_kill: false,

@@ -1,7 +1,6 @@
 //! The session file: made here, counted in by the agents, read here.
 
 use super::image::Image;
-use super::persisted::CodeRegion;
 use super::stale_files::Owner;
 use crate::limits::high_descriptor;
 use crate::refused::refused;
@@ -228,21 +227,21 @@ impl SessionFile {
         header.collector_pid.store(std::process::id(), Relaxed);
         let vdso = vdso().unwrap_or_default();
         let place = |offset: Option<u64>| offset.map_or(0, |offset| offset + 1);
-        header.vdso_syscall.store(place(numalens_agent::inject::find_syscall(vdso)), Relaxed);
-        header.vdso_getcpu.store(place(vdso_function(vdso, b"__vdso_getcpu")), Relaxed);
+        header.vdso.syscall.store(place(numalens_agent::inject::find_syscall(vdso)), Relaxed);
+        header.vdso.getcpu.store(place(vdso_function(vdso, b"__vdso_getcpu")), Relaxed);
         header.huge_pages.store(huge_pages(), Relaxed);
         header.version.store(exact::VERSION, Relaxed);
         header.magic.store(exact::MAGIC, Release);
         Ok(session)
     }
 
-    /// Where agents find persisted code.
+    /// The file, and where agents find persisted code in it.
     ///
     /// # Errors
     /// The kernel's.
-    pub fn code_region(&self) -> io::Result<CodeRegion> {
+    pub fn code_region(&self) -> io::Result<(File, Shared)> {
         let directory = Shared::map(&self.file, exact::CODE_OFFSET, size_of::<exact::CodeDirectory>())?;
-        Ok(CodeRegion::new(self.file.try_clone()?, directory))
+        Ok((self.file.try_clone()?, directory))
     }
 
     /// Whether programs are on a virtual machine.

@@ -26,7 +26,7 @@ mod worker;
 
 use super::file::{SessionFile, vdso};
 use super::image::Image;
-pub use image::CodeRegion;
+use image::CodeRegion;
 use numalens_agent::code;
 use numalens_agent::state::thread_context::Layout;
 use numalens_event::exact::log;
@@ -85,7 +85,8 @@ impl PersistedCode {
         let layout = Layout::new(header, 0);
         let config = code::config(&layout, Shadow::At(numalens_agent::boot::SHADOW_AT as u32), header, is_virtual);
         let config_key = config_key(&config);
-        let region = file.code_region().ok()?;
+        let (memory, directory) = file.code_region().ok()?;
+        let region = CodeRegion::new(memory, directory);
         region.directory().config.store(config_key, Release);
         let ((to, from), (done, stored)) = (channel(), channel());
         // What is not told by the key of a file.
@@ -95,7 +96,7 @@ impl PersistedCode {
         let others = [numalens_interpose::LIBRARY, vdso().unwrap_or_default()];
         agent.chain(others).for_each(|bytes| hasher.write(bytes));
         let key = hasher.finish();
-        let getcpu = header.vdso_getcpu.load(Relaxed).checked_sub(1).filter(|_| is_virtual);
+        let getcpu = header.vdso.getcpu.load(Relaxed).checked_sub(1).filter(|_| is_virtual);
         let work = move || {
             lower_priority();
             Worker::new(config, getcpu, region, Store::of_user(key)).work(&from);

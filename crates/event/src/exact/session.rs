@@ -41,10 +41,8 @@ pub struct SessionHeader {
     pub image_entry: AtomicU64,
     /// Programs that ran unobserved because something failed in the agent; each has a log record in its parent.
     pub unobserved: AtomicU32,
-    /// Offset of a `syscall` instruction in the vdso, plus 1; 0: there is none.
-    pub vdso_syscall: AtomicU64,
-    /// Offset in the vdso of the function that tells a thread its CPU, plus 1; 0: there is none.
-    pub vdso_getcpu: AtomicU64,
+    /// The kernel's code that programs call.
+    pub vdso: VdsoPlaces,
     /// Of a virtual machine: the path of the folder that holds its files below `sys` and `proc`, ended by 0; empty:
     /// there is none.
     pub files: [AtomicU8; MOST_PATH],
@@ -78,11 +76,30 @@ pub struct SessionHeader {
     pub answered: AtomicU32,
     /// Phases and marks that programs have declared so far; from [`super::MOST_MARKS`] on they are only counted.
     pub marks: AtomicU32,
-    /// Fragments that agents have translated, and those that were persisted.
-    pub translated: AtomicU64,
-    pub persisted: AtomicU64,
+    /// Where agents have their fragments from.
+    pub fragments: FragmentCounts,
     /// `CLOCK_MONOTONIC` without a system call: the collector sets one anchor while the other is in force.
     pub clock: [ClockAnchor; 2],
+}
+
+/// Places in the vdso: offsets, plus 1; 0: there is none.
+#[repr(C)]
+#[derive(Debug)]
+pub struct VdsoPlaces {
+    /// A `syscall` instruction.
+    pub syscall: AtomicU64,
+    /// The function that tells a thread its CPU.
+    pub getcpu: AtomicU64,
+}
+
+/// How many fragments agents have from where.
+#[repr(C)]
+#[derive(Debug)]
+pub struct FragmentCounts {
+    /// They were translated.
+    pub translated: AtomicU64,
+    /// They were persisted.
+    pub persisted: AtomicU64,
 }
 
 impl SessionHeader {

@@ -7,18 +7,20 @@ mod cpu_identity;
 pub mod expected;
 pub mod kernel;
 pub mod memory;
+mod options;
 mod pages;
+mod persisted;
 pub mod stops;
 pub mod switch;
 pub mod vectors;
 
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
-use numalens_translator::persist::{CodeFile, Maker, ProgramCode};
 use numalens_translator::{
     Cache, Changes, Config, CpuQuery, DirectTable, Env, ExitId, FetchCounter, FragmentLimits, Group, LastPage, Leave,
     PageEntry, Room, Scheme, Segment, Shadow, Site, SiteId, context, settle_derived,
 };
+pub use options::{Options, SCHEMES};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -102,41 +104,6 @@ pub struct Machine {
     pub retranslations: usize,
     /// Given back after the mappings are gone.
     _turn: Option<MutexGuard<'static, ()>>,
-}
-
-/// All ways to count.
-pub const SCHEMES: [Scheme; 4] = [Scheme::LastPage, Scheme::Loops, Scheme::LongLoops, Scheme::Flat];
-
-/// How to build a machine.
-#[derive(Clone, Copy)]
-pub struct Options {
-    pub low_shadow: bool,
-    pub changes: Changes,
-    pub instructions: usize,
-    pub side_exits: usize,
-    pub stack: bool,
-    pub scheme: Scheme,
-    pub each: bool,
-    pub own_processor: bool,
-    pub direct: bool,
-    pub persists: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            low_shadow: true,
-            changes: Changes::Never,
-            instructions: 64,
-            side_exits: 4,
-            stack: true,
-            scheme: Scheme::LastPage,
-            each: false,
-            own_processor: false,
-            direct: true,
-            persists: false,
-        }
-    }
 }
 
 impl Machine {
@@ -487,10 +454,9 @@ impl Env for TestEnv {
         if !self.persists || self.watched.iter().any(|at| (start..start + bytes as u64).contains(at)) {
             return None;
         }
-        let mut file = CodeFile::new(ProgramText { start, bytes }, false);
-        let record = Maker::new(self.config).make(&mut file, ip.checked_sub(start)?);
+        let record = persisted::record(self.config, start, bytes, ip);
         self.records += usize::from(record.is_some());
-        record.map(|record| &*record.leak())
+        record
     }
 
     fn new_segment(&mut self, segment: &Segment) {
@@ -524,22 +490,6 @@ impl Env for TestEnv {
         assert!(address & 7 <= 4, "a patch at {address:#x} cannot be stored at once");
         let offset = (address - self.arena.address()) as usize;
         self.arena.bytes_mut()[offset..offset + 4].copy_from_slice(&displacement.to_le_bytes());
-    }
-}
-
-/// The program, for whoever makes records of it.
-struct ProgramText {
-    start: u64,
-    bytes: usize,
-}
-
-impl ProgramCode for ProgramText {
-    fn read(&self, address: u64, into: &mut [u8]) -> usize {
-        let left = (self.bytes as u64).saturating_sub(address);
-        let length = into.len().min(left as usize);
-        // SAFETY: within the program, which is mapped as long as the machine is.
-        unsafe { std::ptr::copy_nonoverlapping((self.start + address) as *const u8, into.as_mut_ptr(), length) };
-        length
     }
 }
 

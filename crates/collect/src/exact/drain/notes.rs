@@ -3,7 +3,7 @@
 use super::Findings;
 use crate::exact::directory::Directory;
 use crate::exact::file::SessionFile;
-use numalens_event::exact;
+use numalens_event::exact::{self, FragmentCounts};
 use numalens_profile::{LINES_LEFT_OUT, LOOKS, Meta};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -26,7 +26,8 @@ impl Notes<'_> {
             meta.losses.insert("marks of phases".to_owned(), u64::from(marks - exact::MOST_MARKS));
         }
         meta.extra.insert(LOOKS.to_owned(), self.poll_times.to_vec().into());
-        let fragments = [("translated", &file.header().translated), ("persisted", &file.header().persisted)];
+        let FragmentCounts { translated, persisted } = &file.header().fragments;
+        let fragments = [("translated", translated), ("persisted", persisted)];
         let fragments = fragments.map(|(how, count)| (how.to_owned(), count.load(Relaxed).into()));
         meta.extra.insert("fragments".to_owned(), serde_json::Value::Object(fragments.into_iter().collect()));
         meta.unobserved.clone_from(&self.findings.unobserved);

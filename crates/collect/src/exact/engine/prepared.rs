@@ -90,7 +90,7 @@ impl Prepared {
             image_offset: exact::IMAGE_OFFSET,
             image_bytes: image.bytes,
             image_entry: image.entry,
-            vdso_syscall: file.header().vdso_syscall.load(Relaxed).checked_sub(1),
+            vdso_syscall: file.header().vdso.syscall.load(Relaxed).checked_sub(1),
             parent: Extent::NONE.0,
             caller: Extent::NONE.0,
             or_kill: true,

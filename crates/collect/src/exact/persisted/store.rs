@@ -33,7 +33,8 @@ pub const MOST_BYTES: u64 = 512 << 20;
 const MOST_OF_ONE: u64 = 256 << 20;
 /// How names of its files end.
 const SUFFIX: &str = "code";
-/// Words that an entry of the directory begins with: key, last use, offset, bytes, log2 of the slots, bytes of the path.
+/// Words that an entry of the directory begins with: key, last use, offset, bytes, log2 of the slots, bytes of the
+/// path.
 const WORDS: usize = 6;
 
 /// A file of code in the cache.
