@@ -6,11 +6,12 @@ use miette::IntoDiagnostic;
 use numalens_collect::exact::persisted::store::{self, Entry};
 use serde_json::json;
 use std::process::ExitCode;
+use std::time::UNIX_EPOCH;
 
 /// What the exact engine keeps of translated code, so that programs start sooner the next time: list it, or remove it.
 #[derive(clap::Args)]
 #[command(
-    after_help = "Examples:\n  numalens cache\n  numalens cache list --format json\n  numalens cache clear\n\nIt is in $XDG_CACHE_HOME/numalens, else in ~/.cache/numalens. A recording with --no-code-cache neither reads nor\nwrites it."
+    after_help = "Examples:\n  numalens cache\n  numalens cache list --format json\n  numalens cache clear\n\nIt is in $XDG_CACHE_HOME/numalens/code, else in\n~/.cache/numalens/code. A recording with --no-code-cache neither reads nor writes it."
 )]
 pub struct Args {
     #[command(subcommand)]
@@ -56,11 +57,8 @@ fn size(bytes: u64) -> String {
 
 /// Every file of code of every configuration, those that were used last first.
 fn entries() -> (u64, Vec<Entry>) {
-    let files = store::folder().map(|folder| store::files(&folder)).unwrap_or_default();
-    let total = files.iter().map(|(_, bytes, _)| bytes).sum();
-    let mut entries: Vec<Entry> = files.into_iter().flat_map(|(_, _, entries)| entries).collect();
-    entries.sort();
-    (total, entries)
+    let entries = store::folder().map(|folder| store::entries(&folder)).unwrap_or_default();
+    (entries.iter().map(|entry| entry.bytes).sum(), entries)
 }
 
 fn text() -> String {
@@ -76,7 +74,8 @@ fn text() -> String {
 
 fn list() -> serde_json::Value {
     let (total, entries) = entries();
-    let entry = |entry: &Entry| json!({ "path": entry.path, "bytes": entry.bytes, "used": entry.used });
+    let seconds = |entry: &Entry| entry.used.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let entry = |entry: &Entry| json!({ "path": entry.path, "bytes": entry.bytes, "used": seconds(entry) });
     let files: Vec<_> = entries.iter().map(entry).collect();
     json!({ "folder": store::folder(), "bytes": total, "most_bytes": store::MOST_BYTES, "files": files })
 }

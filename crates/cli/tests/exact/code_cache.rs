@@ -24,10 +24,13 @@ fn record_with_cache(lab: &Lab, options: &[&str], command: &[&str]) -> Kept {
     Kept { output: output.stdout, tables: tables(lab), translated: count("translated"), persisted: count("persisted") }
 }
 
-/// The files of the cache.
+/// The files of the cache, the largest first: those of files of code.
 fn cache_files(lab: &Lab) -> Vec<PathBuf> {
-    let folder = std::fs::read_dir(lab.path().join("cache/numalens")).unwrap();
-    folder.map(|entry| entry.unwrap().path()).filter(|path| path.extension().is_some_and(|end| end == "code")).collect()
+    let list = |folder: PathBuf| std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = list(lab.path().join("cache/numalens/code")).flat_map(list);
+    let mut files: Vec<_> = files.filter(|path| !path.ends_with("recent")).collect();
+    files.sort_by_key(|path| std::cmp::Reverse(path.metadata().unwrap().len()));
+    files
 }
 
 /// Records until nothing new is kept: what one recording has no time for is left to the next.
@@ -112,24 +115,25 @@ fn a_damaged_cache_harms_nobody() {
     let lab = Lab::exact();
     let command = ["/bin/echo", "all is well"];
     let whole = fill_cache(&lab, &command);
-    let path = cache_files(&lab).remove(0);
-    let kept = std::fs::read(&path).unwrap();
-    let directory = u64::from_le_bytes(kept[24..32].try_into().unwrap()) as usize + 40;
-    // Every record is damaged, then the directory, then there is half of it, then nothing.
-    let mut damaged = kept.clone();
-    for at in (directory + 100..kept.len()).step_by(97) {
-        damaged[at] ^= 0x40;
-    }
-    let mut without_directory = kept.clone();
-    without_directory[50] ^= 1;
-    for bytes in [&damaged[..], &without_directory, &kept[..kept.len() / 2], &[]] {
-        std::fs::write(&path, bytes).unwrap();
+    let files: Vec<_> = cache_files(&lab).into_iter().map(|path| (std::fs::read(&path).unwrap(), path)).collect();
+    assert!(files.len() > 2);
+    // Everything behind the header is damaged here and there, then the header, then there is half, then nothing.
+    let everywhere = |whole: &[u8]| {
+        let mut bytes = whole.to_vec();
+        (100..bytes.len()).step_by(97).for_each(|at| bytes[at] ^= 0x40);
+        bytes
+    };
+    let in_front = |whole: &[u8]| [&[whole[0] ^ 1], &whole[1..]].concat();
+    let half = |whole: &[u8]| whole[..whole.len() / 2].to_vec();
+    let damages: [&dyn Fn(&[u8]) -> Vec<u8>; 4] = [&everywhere, &in_front, &half, &|_| Vec::new()];
+    for damage in damages {
+        files.iter().for_each(|(whole, path)| std::fs::write(path, damage(whole)).unwrap());
         let recorded = record_with_cache(&lab, &[], &command);
         assert_eq!(recorded.output, b"all is well\n");
         assert_eq!(recorded.tables.0, whole.tables.0);
     }
     // Nor one that others could have written, or that cannot be written.
-    std::fs::set_permissions(lab.at("cache/numalens"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    std::fs::set_permissions(lab.at("cache/numalens/code"), std::fs::Permissions::from_mode(0o777)).unwrap();
     let alone = record_with_cache(&lab, &[], &command);
     assert!(alone.persisted < alone.translated, "{} of {}", alone.persisted, alone.translated);
     std::fs::remove_dir_all(lab.at("cache")).unwrap();

@@ -67,7 +67,7 @@ enum Message {
 }
 
 /// How long the end of a recording waits for what is to be stored, beyond what it does itself.
-const PATIENCE: Duration = Duration::from_millis(600);
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// The worker of a recording.
 pub struct PersistedCode {

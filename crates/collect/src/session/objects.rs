@@ -25,6 +25,11 @@ const OWN_OBJECT_BYTES: u64 = 64 << 10;
 /// Objects of their own that one allocation stack may have; later ones share.
 const MOST_PER_STACK: u32 = 64;
 
+/// An object ends. Not before it has begun: the agents' clock, while it is set better and better, may step back.
+fn dies(row: &mut tables::Object, time_ns: u64) {
+    row.death_ns = Some(time_ns.max(row.birth_ns));
+}
+
 /// What identifies an object that is not a heap block.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Key {
@@ -155,7 +160,7 @@ impl Objects {
     fn release_in(&mut self, level: &mut Level, address: u64, time_ns: u64) -> Option<(ObjectId, u64)> {
         let block = level.remove(&address)?;
         if block.own {
-            self.rows[block.object.0 as usize].death_ns = Some(time_ns);
+            dies(&mut self.rows[block.object.0 as usize], time_ns);
         }
         Some((block.object, block.end - address))
     }
@@ -256,7 +261,7 @@ impl Objects {
         let Blocks { by_start, declared } = std::mem::take(blocks);
         for (_, block) in declared.into_iter().chain([by_start]).flatten() {
             if block.own {
-                self.rows[block.object.0 as usize].death_ns = Some(time_ns);
+                dies(&mut self.rows[block.object.0 as usize], time_ns);
             }
         }
     }

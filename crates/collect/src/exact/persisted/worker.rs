@@ -86,12 +86,12 @@ impl Worker {
         self.save();
     }
 
-    /// Has agents find what the last recording has used, the small first: these are what every program needs.
+    /// Has agents find what the last recording has executed, in that order: the program and its loader first.
     fn begin(&mut self) {
         let Some(store) = &self.store else { return };
         let mut left = AT_ONCE;
-        for key in store.used_last() {
-            let bytes = self.store.as_ref().map_or(0, |store| store.bytes_of(key));
+        for key in store.recent() {
+            let bytes = self.store.as_mut().and_then(|store| store.image(key)).map_or(0, |image| image.bytes);
             if bytes <= left {
                 left -= bytes;
                 self.load(key);
@@ -105,7 +105,7 @@ impl Worker {
         if std::mem::replace(&mut file.is_loaded, true) {
             return;
         }
-        if let Some(stored) = self.store.as_ref().and_then(|store| store.image(key)) {
+        if let Some(stored) = self.store.as_mut().and_then(|store| store.image(key)) {
             self.region.publish_stored(key, &stored);
             file.images += 1;
         }
@@ -143,7 +143,7 @@ impl Worker {
                 KERNEL_CODE => FileCode::kernel(self.getcpu),
                 _ => FileCode::read(&file.path, key),
             };
-            file.open(key, code, self.store.as_ref());
+            file.open(key, code, self.store.as_mut());
         }
         let portion = file.wanted.len().min(PORTION);
         let wanted: Vec<u64> = file.wanted.drain(..portion).collect();
@@ -174,17 +174,17 @@ impl Worker {
 
     /// Stores what is new.
     fn save(self) {
-        let Some(mut store) = self.store else { return };
+        let Some(store) = self.store else { return };
         let is_new = |file: &Executed| file.unsaved >= WORTH;
         let changed = self.files.into_iter().filter(|(_, file)| is_new(file));
         let changed = changed.map(|(key, file)| (key, file.path, file.records)).collect();
-        store.save(changed);
+        store.save(changed, Instant::now() + LAST);
     }
 }
 
 impl Executed {
     /// Takes its code, and what is stored of it.
-    fn open(&mut self, key: u64, code: Option<FileCode>, store: Option<&Store>) {
+    fn open(&mut self, key: u64, code: Option<FileCode>, store: Option<&mut Store>) {
         self.code = Some(code.map(|code| {
             let is_fixed = code.is_fixed;
             let mut file = CodeFile::new(code, is_fixed);
