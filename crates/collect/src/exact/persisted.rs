@@ -4,7 +4,7 @@
 //! library, the same interpreter. Two thirds of their time in a recording goes into translating it again.
 //!
 //! Mechanism: agents tell of the fragments that they translate ([`numalens_event::exact::log::TRANSLATED`]). A thread
-//! of the collector's, at a low priority, makes records of these ([`numalens_translator::persist`]) from the files
+//! of the collector's, at the lowest priority, makes records of these ([`numalens_translator::persist`]) from the files
 //! of the code, never from what a process says, and puts them where all agents of the recording find them. In the end
 //! it stores them in the user's cache, where the next recording finds them.
 //!
@@ -124,8 +124,10 @@ impl PersistedCode {
     }
 }
 
-/// The calling thread leaves the processors to programs, mostly.
+/// The calling thread runs when nobody else wants to: programs, and whoever reads their counters when a phase ends, must
+/// not wait for it.
 fn lower_priority() {
-    // SAFETY: of the calling thread alone, as Linux has it.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 10) };
+    let none = libc::sched_param { sched_priority: 0 };
+    // SAFETY: of the calling thread alone; a structure of our own.
+    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const none) };
 }

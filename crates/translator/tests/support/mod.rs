@@ -18,7 +18,7 @@ use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
     Cache, Changes, Config, CpuQuery, DirectTable, Env, ExitId, FetchCounter, FragmentLimits, Group, LastPage, Leave,
-    PageEntry, Room, Scheme, Segment, Shadow, Site, SiteId, context, settle_derived,
+    PageEntry, Room, Segment, Shadow, Site, SiteId, context, settle_derived,
 };
 pub use options::{Options, SCHEMES};
 use std::collections::BTreeMap;
