@@ -102,7 +102,7 @@ mod tests {
         const { assert!(IMAGE_OFFSET + MOST_IMAGE_BYTES <= PATTERN_OFFSET) };
         const { assert!(PATTERN_OFFSET < DIRECTORY_OFFSET) };
         assert!(Extent(MOST_EXTENTS).directory_offset() <= COMMON_OFFSET);
-        assert!(COMMON_OFFSET + COMMON_BYTES <= CODE_OFFSET);
+        const { assert!(COMMON_OFFSET + COMMON_BYTES <= CODE_OFFSET) };
         assert!(size_of::<CodeDirectory>() as u64 <= CODE_BYTES && CODE_OFFSET + CODE_BYTES <= Extent(0).offset());
         assert!(Extent(MOST_EXTENTS).offset() <= FILE_BYTES);
         assert!(size_of::<ProcessHeader>() as u64 <= process::LOG);

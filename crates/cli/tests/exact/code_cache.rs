@@ -125,7 +125,8 @@ fn a_damaged_cache_harms_nobody() {
     };
     let in_front = |whole: &[u8]| [&[whole[0] ^ 1], &whole[1..]].concat();
     let half = |whole: &[u8]| whole[..whole.len() / 2].to_vec();
-    let damages: [&dyn Fn(&[u8]) -> Vec<u8>; 4] = [&everywhere, &in_front, &half, &|_| Vec::new()];
+    type Damage<'d> = &'d dyn Fn(&[u8]) -> Vec<u8>;
+    let damages: [Damage<'_>; 4] = [&everywhere, &in_front, &half, &|_| Vec::new()];
     for damage in damages {
         files.iter().for_each(|(whole, path)| std::fs::write(path, damage(whole)).unwrap());
         let recorded = record_with_cache(&lab, &[], &command);

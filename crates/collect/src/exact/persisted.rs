@@ -124,8 +124,8 @@ impl PersistedCode {
     }
 }
 
-/// The calling thread runs when nobody else wants to: programs, and whoever reads their counters when a phase ends, must
-/// not wait for it.
+/// The calling thread runs when nobody else wants to: programs, and whoever reads their counters when a phase ends,
+/// must not wait for it.
 fn lower_priority() {
     let none = libc::sched_param { sched_priority: 0 };
     // SAFETY: of the calling thread alone; a structure of our own.
