@@ -106,6 +106,7 @@ pub mod tables;
 pub mod testing;
 mod threads;
 mod thrift;
+pub mod user_cache;
 pub mod words;
 mod write;
 

@@ -16,11 +16,11 @@
 use crate::find;
 use crate::{Options, Outcome};
 use numalens_profile::tables::{Frame, Function, Module, Site, WaitingSite};
-use numalens_profile::{Error, Meta, Profile, write_whole};
+use numalens_profile::{Error, Meta, Profile, user_cache, write_whole};
 use sha2::{Digest, Sha256};
-use std::fs::{self, DirBuilder};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -30,8 +30,8 @@ const MOST_BYTES: u64 = 256 << 20;
 const LEFT: Duration = Duration::from_secs(24 * 60 * 60);
 /// Ending of an entry's name, before which stands the key.
 const ENDING: &str = ".names";
-/// `O_DIRECTORY | O_NOFOLLOW` of Linux on x86-64.
-const DIRECTORY: i32 = 0o200_000 | 0o400_000;
+/// What the names of those begin with that are being written.
+const UNFINISHED: &str = "new.";
 
 /// A directory of entries.
 pub struct Cache {
@@ -59,18 +59,14 @@ impl From<Outcome> for Entry {
 impl Cache {
     /// The user's; none where the environment names none, or it cannot be used safely.
     pub fn of_user() -> Option<Cache> {
-        let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let base = absolute("XDG_CACHE_HOME").or_else(|| Some(absolute("HOME")?.join(".cache")))?;
-        Cache::at(&base.join("numalens"), MOST_BYTES)
+        Cache::at(&user_cache::folder()?, MOST_BYTES)
     }
 
     /// One in this directory, which is made if it is not there. None where others may write to it, or it is somebody
     /// else's.
     pub fn at(folder: &Path, most: u64) -> Option<Cache> {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
-        let about = fs::OpenOptions::new().read(true).custom_flags(DIRECTORY).open(folder).ok()?.metadata().ok()?;
-        let own = fs::metadata("/proc/self").map(|process| process.uid()).ok();
-        (own == Some(about.uid()) && about.mode() & 0o077 == 0).then(|| Cache { folder: folder.to_owned(), most })
+        user_cache::make_own(folder)?;
+        Some(Cache { folder: folder.to_owned(), most })
     }
 
     fn place(&self, key: &str) -> PathBuf {
@@ -102,7 +98,7 @@ impl Cache {
 
     /// Keeps what was found. That it cannot be kept is no error: it is found again.
     pub(crate) fn put(&self, key: &str, entry: &Entry) {
-        let Ok(aside) = tempfile::Builder::new().prefix("new.").tempdir_in(&self.folder) else { return };
+        let Ok(aside) = tempfile::Builder::new().prefix(UNFINISHED).tempdir_in(&self.folder) else { return };
         let written = write_whole(&aside.path().join("entry"), false, |writer| {
             writer.replace(entry.functions.iter().cloned())?;
             writer.replace(entry.frames.iter().cloned())?;
@@ -120,21 +116,17 @@ impl Cache {
     /// Removes entries until the rest is small enough, and what writers that were killed have left.
     fn trim(&self) {
         let Ok(entries) = fs::read_dir(&self.folder) else { return };
-        let mut found: Vec<(SystemTime, u64, PathBuf)> = entries
-            .flatten()
-            .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, size(&entry.path()), entry.path())))
-            .collect();
-        found.sort_unstable();
-        let mut bytes: u64 = found.iter().map(|(_, bytes, _)| bytes).sum();
-        let now = SystemTime::now();
-        for (used, size, path) in found {
-            let unfinished = !path.to_string_lossy().ends_with(ENDING);
-            let is_left = unfinished && now.duration_since(used).is_ok_and(|age| age > LEFT);
-            if is_left || (bytes > self.most && !unfinished) {
+        let mut kept = Vec::new();
+        for entry in entries.flatten() {
+            let (name, path) = (entry.file_name().to_string_lossy().into_owned(), entry.path());
+            let Some(used) = entry.metadata().ok().and_then(|about| about.modified().ok()) else { continue };
+            if name.ends_with(ENDING) {
+                kept.push((used, size(&path), path));
+            } else if name.starts_with(UNFINISHED) && used.elapsed().is_ok_and(|age| age > LEFT) {
                 remove(&path);
-                bytes -= size;
             }
         }
+        user_cache::too_much(kept, self.most).iter().for_each(|path| remove(path));
     }
 }
 
@@ -245,6 +237,21 @@ mod tests {
         let left: Vec<bool> = ["a", "b", "c", "d"].iter().map(|key| cache.place(key).exists()).collect();
         assert!(!left[0] && left[3], "{left:?}");
         assert!(fs::read_dir(&folder).unwrap().map(|entry| size(&entry.unwrap().path())).sum::<u64>() <= cache.most);
+    }
+
+    /// The code cache is a folder beside the entries, which a day without new configurations leaves as it is.
+    #[test]
+    fn what_others_keep_beside_the_entries_stays() {
+        let scratch = tempfile::tempdir().unwrap();
+        let cache = Cache::at(&scratch.path().join("cache"), 1).unwrap();
+        for name in ["code", "new.left"] {
+            fs::create_dir(cache.folder.join(name)).unwrap();
+            let folder = fs::File::open(cache.folder.join(name)).unwrap();
+            folder.set_modified(SystemTime::now() - 2 * LEFT).unwrap();
+        }
+        cache.put("k", &entry(3));
+        assert!(cache.folder.join("code").exists(), "somebody else's");
+        assert!(!cache.folder.join("new.left").exists(), "what a killed writer has left");
     }
 
     #[test]

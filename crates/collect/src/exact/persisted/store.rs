@@ -9,12 +9,13 @@
 //! that nobody but the user may write to, or it is not used.
 
 use super::image::{Records, StoredImage, image};
-use crate::control::own_user;
-use rustc_hash::FxHashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use numalens_profile::user_cache;
+use rustc_hash::{FxHashMap, FxHasher};
+use std::fs::{self, File, OpenOptions};
+use std::hash::Hasher;
 use std::io::{self, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -67,33 +68,21 @@ pub struct Store {
 
 /// The folder of the user's cache of code; none: the user has no place for it.
 pub fn folder() -> Option<PathBuf> {
-    let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
-    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|path| path.is_absolute()).or_else(home)?;
-    base.is_absolute().then(|| base.join("numalens/code"))
-}
-
-/// Makes a folder, if need be; none: others may write to it.
-fn make_own(folder: &Path) -> Option<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(folder).ok()?;
-    let found = fs::symlink_metadata(folder).ok().filter(fs::Metadata::is_dir)?;
-    is_own(&found).then_some(())
-}
-
-/// Whether only this user may write there.
-fn is_own(found: &fs::Metadata) -> bool {
-    found.uid() == own_user() && found.mode() & 0o022 == 0
+    Some(user_cache::folder()?.join("code"))
 }
 
 /// Opens a file of the cache; none: there is none that can be believed.
 fn open(path: &Path) -> Option<File> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).ok()?;
     let found = file.metadata().ok()?;
-    (found.is_file() && is_own(&found)).then_some(file)
+    (found.is_file() && user_cache::is_users(&found) && found.mode() & 0o022 == 0).then_some(file)
 }
 
-/// The words of the header, but for their sum.
+/// Of the words of the header that stand before it.
 fn sum_of(words: &[u64]) -> u64 {
-    words.iter().fold(0, |sum: u64, word| (sum.rotate_left(7) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    let mut hasher = FxHasher::default();
+    words.iter().for_each(|&word| hasher.write_u64(word));
+    hasher.finish()
 }
 
 impl Kept {
@@ -140,9 +129,9 @@ impl Store {
     }
 
     fn open(folder: &Path, key: u64) -> Option<Store> {
-        make_own(folder)?;
+        user_cache::make_own(folder)?;
         let folder = folder.join(format!("{key:016x}"));
-        make_own(&folder)?;
+        user_cache::make_own(&folder)?;
         Some(Store { folder, kept: FxHashMap::default(), used: Vec::new() })
     }
 
@@ -229,16 +218,7 @@ fn make_room(folder: &Path) -> io::Result<()> {
             }
         }
     }
-    files.sort();
-    let mut total: u64 = files.iter().map(|(_, bytes, _)| bytes).sum();
-    for (_, bytes, path) in files {
-        if total <= MOST_BYTES {
-            break;
-        }
-        fs::remove_file(path)?;
-        total -= bytes;
-    }
-    Ok(())
+    user_cache::too_much(files, MOST_BYTES).iter().try_for_each(fs::remove_file)
 }
 
 /// Removes all of it; how many bytes that were.
@@ -273,6 +253,14 @@ mod tests {
         Store::open(folder, 7).unwrap()
     }
 
+    /// A cache with one file of code: its folder, and where that is kept.
+    fn with_one(base: &Path) -> (PathBuf, PathBuf) {
+        let folder = base.join("code");
+        save(&folder, vec![(1, "/bin/one".into(), some(100))]);
+        let path = open_again(&folder).path_of(1);
+        (folder, path)
+    }
+
     #[test]
     fn what_is_stored_comes_back() {
         let base = tempfile::tempdir().unwrap();
@@ -294,9 +282,7 @@ mod tests {
     #[test]
     fn what_is_damaged_is_not_believed() {
         let base = tempfile::tempdir().unwrap();
-        let folder = base.path().join("code");
-        save(&folder, vec![(1, "/bin/one".into(), some(100))]);
-        let path = open_again(&folder).path_of(1);
+        let (folder, path) = with_one(base.path());
         let whole = fs::read(&path).unwrap();
         for at in 0..HEADER as usize {
             let mut damaged = whole.clone();
@@ -314,9 +300,7 @@ mod tests {
     fn what_others_can_write_to_is_not_believed() {
         use std::os::unix::fs::PermissionsExt;
         let base = tempfile::tempdir().unwrap();
-        let folder = base.path().join("code");
-        save(&folder, vec![(1, "/bin/one".into(), some(4))]);
-        let path = open_again(&folder).path_of(1);
+        let (folder, path) = with_one(base.path());
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o077, 0);
         fs::set_permissions(&path, fs::Permissions::from_mode(0o620)).unwrap();
         assert!(open_again(&folder).records(1).is_empty());
