@@ -56,9 +56,9 @@ fn what_is_kept_counts_what_is_translated() {
     for command in
         [&["gzip", "-6", "-c", &text][..], &["sort", "--parallel=1", &text], &["sed", "-e", "s/1/one/", &text]]
     {
-        let without = record_with_cache(&lab, &["--no-code-cache"], command);
+        let both = || (record_with_cache(&lab, &["--no-code-cache"], command), fill_cache(&lab, command));
+        let (without, kept) = with_ids_alike(both);
         assert_eq!(without.persisted, 0);
-        let kept = fill_cache(&lab, command);
         assert!(kept.persisted > 10 * kept.translated.max(1) / 2, "{} of {}", kept.persisted, kept.translated);
         assert!(kept.output == without.output, "the output of {command:?}");
         assert_eq!(kept.tables.2, without.tables.2, "executed instructions of {command:?}");
@@ -114,7 +114,7 @@ fn a_file_that_has_changed_is_another_file() {
 fn a_damaged_cache_harms_nobody() {
     let lab = Lab::exact();
     let command = ["/bin/echo", "all is well"];
-    let whole = fill_cache(&lab, &command);
+    fill_cache(&lab, &command);
     let files: Vec<_> = cache_files(&lab).into_iter().map(|path| (std::fs::read(&path).unwrap(), path)).collect();
     assert!(files.len() > 2);
     // Everything behind the header is damaged here and there, then the header, then there is half, then nothing.
@@ -128,10 +128,15 @@ fn a_damaged_cache_harms_nobody() {
     type Damage<'d> = &'d dyn Fn(&[u8]) -> Vec<u8>;
     let damages: [Damage<'_>; 4] = [&everywhere, &in_front, &half, &|_| Vec::new()];
     for damage in damages {
-        files.iter().for_each(|(whole, path)| std::fs::write(path, damage(whole)).unwrap());
-        let recorded = record_with_cache(&lab, &[], &command);
-        assert_eq!(recorded.output, b"all is well\n");
-        assert_eq!(recorded.tables.0, whole.tables.0);
+        let (sound, damaged) = with_ids_alike(|| {
+            let write = |damage: &dyn Fn(&[u8]) -> Vec<u8>| {
+                files.iter().for_each(|(whole, path)| std::fs::write(path, damage(whole)).unwrap());
+                record_with_cache(&lab, &[], &command)
+            };
+            (write(&|whole| whole.to_vec()), write(damage))
+        });
+        assert_eq!(damaged.output, b"all is well\n");
+        assert_eq!(damaged.tables.0, sound.tables.0);
     }
     // Nor one that others could have written, or that cannot be written.
     std::fs::set_permissions(lab.at("cache/numalens/code"), std::fs::Permissions::from_mode(0o777)).unwrap();

@@ -52,6 +52,23 @@ fn record_by(lab: &Lab, scheme: &str, options: &[&str], command: &[&str]) -> Rec
     recorded
 }
 
+/// Makes recordings whose counts are to be equal, once more if process ids have got or lost a digit meanwhile: the path
+/// of the preloaded library has the recorder's, and the loader goes through it byte by byte.
+fn with_ids_alike<T>(record: impl Fn() -> T) -> T {
+    let digits = || {
+        let mut child = Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        child.id().ilog10()
+    };
+    loop {
+        let before = digits();
+        let recorded = record();
+        if digits() == before {
+            return recorded;
+        }
+    }
+}
+
 /// A recorder of programs whose addresses are the same each time: others change what programs do.
 fn recorder_in_place(lab: &Lab, options: &[&str]) -> Command {
     let mut command = Command::new("setarch");

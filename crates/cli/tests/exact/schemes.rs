@@ -47,7 +47,7 @@ fn stays_count_what_the_flat_tables_count() {
         &["sed", "-e", "s/line/LINE/;/7$/d", &text],
     ];
     for command in commands {
-        let recorded = SCHEMES.map(|scheme| {
+        let record = |scheme: &str| {
             let output = recorder_in_place(&lab, &[])
                 .args(command)
                 .env("NUMALENS_EXACT", scheme)
@@ -57,7 +57,8 @@ fn stays_count_what_the_flat_tables_count() {
                 .output()
                 .unwrap();
             (output.stdout, tables(&lab))
-        });
+        };
+        let recorded = with_ids_alike(|| SCHEMES.map(record));
         let [(flat_output, flat), others @ ..] = &recorded;
         assert!(flat.1.len() > 3, "{command:?} was recorded");
         for (output, (sites, pages, instructions)) in others {

@@ -44,7 +44,6 @@ impl Prepared {
         let session = &options.session;
         let image = image().map_err(RecordError::Unobservable)?;
         let file = SessionFile::create(&image, &ExactOptions::of(session))?;
-        let persisted = if options.code_cache { PersistedCode::start(&file, &image) } else { None };
         let files = if session.machine.is_virtual { Some(MachineFiles::create(&file)?) } else { None };
         // Without it, or if its name does not fit, the recording has a table of its own.
         let ranks = RankTable::of_this_job(&session.machine);
@@ -59,6 +58,8 @@ impl Prepared {
                 (None, Some(error.to_string()))
             }
         };
+        // Last: its thread opens files, and programs see the numbers of the descriptors above.
+        let persisted = if options.code_cache { PersistedCode::start(&file, &image) } else { None };
         Ok(Prepared { image, file, files, ranks, persisted, descriptor, heap, heap_refused })
     }
 
