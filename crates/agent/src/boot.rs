@@ -81,8 +81,8 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     let memory = ProcessMemory::map(&session, process, rank).map_err(because("its tables cannot be mapped"))?;
     failure::tell(&memory);
     memory.inherit_limit(&session, parent).map_err(because("its limits are not known"))?;
+    // Before more of ours is mapped.
     let text = maps::read();
-    let vdso = vdso_in(&text);
     if text.is_empty() {
         return Err(("/proc/self/maps cannot be read", none));
     }
@@ -97,10 +97,10 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     let layout = Layout::new(header, pattern);
     let is_virtual = session.placement().is_virtual.load(Relaxed) != 0;
     let config = code::config(&layout, place, header, is_virtual);
+    let mut persisted = PersistedCode::new(&session, config_key(&config));
+    let (maps, vdso) = read_maps(start, &memory, &text, &mut persisted);
     let getcpu = header.vdso.getcpu.load(Relaxed).checked_sub(1).filter(|_| is_virtual && vdso != 0);
     let vdso = Vdso { start: vdso, getcpu: getcpu.map(|offset| vdso + offset) };
-    let mut persisted = PersistedCode::new(&session, config_key(&config));
-    let maps = read_maps(start, &memory, &text, &mut persisted);
     let mut env = TranslationEnv::new(maps, vdso, memory, layout, header.most_code.load(Relaxed));
     env.persisted = persisted;
     if let Some(found) = program.and_then(|file| StaticProgram::find(start.stack, start.entry, &file)) {
@@ -146,14 +146,10 @@ fn map_shadow(is_low: bool) -> Result<(ShadowPlace, u64), Errno> {
     sys::map_private(SHADOW_BYTES, raw::PROT_READ).map(|at| (ShadowPlace::FromContext, at))
 }
 
-/// Where the kernel's code is; 0: there is none.
-fn vdso_in(text: &[u8]) -> u64 {
-    maps::parse(text).find(|line| line.name == b"[vdso]").map_or(0, |line| line.mapping.start)
-}
-
-/// The program's mappings at its start: all but our own.
-fn read_maps(start: &Start, memory: &ProcessMemory, text: &[u8], persisted: &mut PersistedCode) -> Maps {
+/// The program's mappings at its start: all but our own. And where the kernel's code is.
+fn read_maps(start: &Start, memory: &ProcessMemory, text: &[u8], persisted: &mut PersistedCode) -> (Maps, u64) {
     let mut found = Maps::default();
+    let mut vdso = 0;
     for line in maps::parse(text) {
         let mut mapping = line.mapping;
         let is_ours = line.name.starts_with(b"/memfd:numalens-session") || start.image.contains(&mapping.start);
@@ -163,9 +159,12 @@ fn read_maps(start: &Start, memory: &ProcessMemory, text: &[u8], persisted: &mut
         }
         persisted.found(memory, &line, &mut mapping);
         found.insert(mapping);
+        if line.name == b"[vdso]" {
+            vdso = mapping.start;
+        }
         if !line.name.is_empty() {
             maps::log(memory, &mapping, line.offset, line.name);
         }
     }
-    found
+    (found, vdso)
 }

@@ -461,18 +461,7 @@ fn check(machine: &mut Machine, numbers: &[usize], ending: usize, seed: u64) {
     }
 }
 
-const ONE: Options = Options {
-    persists: false,
-    low_shadow: false,
-    changes: Changes::Never,
-    instructions: 64,
-    side_exits: 4,
-    stack: true,
-    scheme: Scheme::LastPage,
-    each: false,
-    own_processor: false,
-    direct: true,
-};
+const ONE: Options = Options { low_shadow: false, ..Options::USUAL };
 const VARIANTS: [Options; 10] = [
     Options { low_shadow: true, ..ONE },
     ONE,

@@ -6,7 +6,7 @@
 
 use crate::call;
 use crate::interposer;
-use crate::state::maps::{File, Line, Mapping};
+use crate::state::maps::{Backing, File, Line, Mapping};
 use crate::state::session_file::{ProcessMemory, Session};
 use crate::sys::{PAGE, raw};
 use alloc::vec::Vec;
@@ -97,7 +97,6 @@ impl PersistedCode {
         name: &[u8],
         mapping: &mut Mapping,
     ) {
-        use crate::state::maps::Backing;
         let is_code = mapping.executable() && !mapping.may_change() && mapping.backing == Backing::PrivateFile;
         if self.directory.is_none() || !is_code {
             return;

@@ -42,7 +42,8 @@ pub(super) fn find(config: &Config, [(one, from), (other, to)]: [(&[u8], &Place)
     if one.len() != other.len() {
         return None;
     }
-    let changes = Kind::ALL.map(|kind| to.value(config, kind).wrapping_sub(from.value(config, kind)));
+    let (before, after) = (from.values(config), to.values(config));
+    let changes: [u64; Kind::ALL.len()] = core::array::from_fn(|kind| after[kind].wrapping_sub(before[kind]));
     let mut fields: Vec<Field> = Vec::new();
     let mut at = 0;
     while let Some(differs) = (at..one.len()).find(|&at| one[at] != other[at]) {
@@ -76,9 +77,9 @@ pub(super) fn pack(fields: &[Field], into: &mut Vec<u8>) {
     }
 }
 
-/// Gives a half its place, with the fields that were packed. `None`: something is out of reach there.
-pub(super) fn relocate(config: &Config, half: &mut [u8], place: &Place, mut packed: &[u8]) -> Option<()> {
-    let values = Kind::ALL.map(|kind| place.value(config, kind));
+/// Gives a half its place, with the fields that were packed and the [`Place::values`] there. `None`: something is out
+/// of reach.
+pub(super) fn relocate(half: &mut [u8], values: &[u64; Kind::ALL.len()], mut packed: &[u8]) -> Option<()> {
     let mut at = 0usize;
     while !packed.is_empty() {
         let word = take(&mut packed) as usize;

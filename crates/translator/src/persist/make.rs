@@ -191,12 +191,10 @@ impl Made {
     /// From where the members' numbers count, counted from the fragment's.
     fn base(&self) -> Base {
         let Base { site, last_page, executions } = self.fragment.metadata.base();
-        let has = self.fragment.metadata.members().iter().next().is_some();
-        let has_last_page = self.fragment.metadata.members().iter().any(|one| one.last_page.is_some());
         Base {
-            site: if has { site.wrapping_sub(self.place.site) } else { 0 },
-            last_page: if has_last_page { last_page.wrapping_sub(self.place.last_page) } else { 0 },
-            executions: if has_last_page { executions.wrapping_sub(self.place.executions) } else { 0 },
+            site: site.wrapping_sub(self.place.site),
+            last_page: last_page.wrapping_sub(self.place.last_page),
+            executions: executions.wrapping_sub(self.place.executions),
         }
     }
 

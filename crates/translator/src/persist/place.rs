@@ -27,9 +27,13 @@ impl Place {
         self.executions.wrapping_mul(8)
     }
 
+    /// What fields have added, by their kinds in order.
+    pub fn values(&self, config: &Config) -> [u64; Kind::ALL.len()] {
+        Kind::ALL.map(|kind| self.value(config, kind))
+    }
+
     /// What fields of this kind have added.
     pub fn value(&self, config: &Config, kind: Kind) -> u64 {
-        let (tag_at, tag) = config.return_tag(self.end);
         match kind {
             Kind::Row => u64::from(self.site.wrapping_mul(8)),
             Kind::Site => self.site.into(),
@@ -41,8 +45,8 @@ impl Place {
             Kind::ColdFromHot => self.cold.wrapping_sub(self.hot),
             Kind::HotFromCold => self.hot.wrapping_sub(self.cold),
             Kind::ReturnEntry => config.return_entry(self.end),
-            Kind::ReturnTagAt => tag_at,
-            Kind::ReturnTag => tag.into(),
+            Kind::ReturnTagAt => config.return_tag(self.end).0,
+            Kind::ReturnTag => config.return_tag(self.end).1.into(),
             Kind::Program => self.ip,
             Kind::Page => self.ip >> numalens_isa::PAGE_BITS,
             Kind::Hot => self.hot,

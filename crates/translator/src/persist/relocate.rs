@@ -9,7 +9,7 @@ use crate::fragment::drafts::Drafts;
 use crate::fragment::links::Chain;
 use crate::fragment::metadata::{Base, FragmentMetadata};
 use crate::translate::{Target, Tools};
-use crate::{Config, Env, ExitId, LastPage};
+use crate::{Config, Env, ExitId, LastPage, LastPageId, SiteId};
 use core::num::NonZeroU32;
 use numalens_isa::PAGE;
 
@@ -50,8 +50,8 @@ pub(crate) fn relocated(
         exit: target.first_exit.0,
     };
     let after = [
-        config.site_counter(crate::SiteId(place.site.checked_add(record.takes.sites)?), 0),
-        config.last_page_record(crate::LastPageId(last_page.checked_add(record.takes.last_pages)?)),
+        config.site_counter(SiteId(place.site.checked_add(record.takes.sites)?), 0),
+        config.last_page_record(LastPageId(last_page.checked_add(record.takes.last_pages)?)),
         config.execution_counter(place.executions.checked_add(record.takes.executions)?),
     ];
     if after.contains(&None) {
@@ -70,9 +70,10 @@ pub(crate) fn relocated(
 /// The fragment at a place, its code and exits in the drafts.
 pub(super) fn at_place(config: &Config, drafts: &mut Drafts, record: &Record<'_>, place: &Place) -> Option<Fragment> {
     *drafts = drafts.take();
+    let values = place.values(config);
     for (number, half) in [&mut drafts.hot, &mut drafts.cold].into_iter().enumerate() {
         half.extend_from_slice(record.halves[number]);
-        relocate(config, half, place, record.fields[number])?;
+        relocate(half, &values, record.fields[number])?;
     }
     let Base { site, last_page, executions } = record.base;
     let base = Base {

@@ -20,19 +20,24 @@ pub struct Options {
     pub persists: bool,
 }
 
+impl Options {
+    /// What most tests want.
+    pub const USUAL: Options = Options {
+        low_shadow: true,
+        changes: Changes::Never,
+        instructions: 64,
+        side_exits: 4,
+        stack: true,
+        scheme: Scheme::LastPage,
+        each: false,
+        own_processor: false,
+        direct: true,
+        persists: false,
+    };
+}
+
 impl Default for Options {
     fn default() -> Self {
-        Options {
-            low_shadow: true,
-            changes: Changes::Never,
-            instructions: 64,
-            side_exits: 4,
-            stack: true,
-            scheme: Scheme::LastPage,
-            each: false,
-            own_processor: false,
-            direct: true,
-            persists: false,
-        }
+        Options::USUAL
     }
 }
