@@ -4,7 +4,7 @@
 //! library, the same interpreter. Two thirds of their time in a recording goes into translating it again.
 //!
 //! Mechanism: agents tell of the fragments that they translate ([`numalens_event::exact::log::TRANSLATED`]). A thread
-//! of the collector's, at the lowest priority, makes records of these ([`numalens_translator::persist`]) from the files
+//! of the collector's, at a low priority, makes records of these ([`numalens_translator::persist`]) from the files
 //! of the code, never from what a process says, and puts them where all agents of the recording find them. In the end
 //! it stores them in the user's cache, where the next recording finds them.
 //!
@@ -69,6 +69,9 @@ enum Message {
 /// How long the end of a recording waits for what is to be stored, beyond what it does itself.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// The worker's priority: a tenth of the processor time that others have.
+const LOW: i32 = 10;
+
 /// The worker of a recording.
 pub struct PersistedCode {
     to: Sender<Message>,
@@ -124,10 +127,9 @@ impl PersistedCode {
     }
 }
 
-/// The calling thread runs when nobody else wants to: programs, and whoever reads their counters when a phase ends,
-/// must not wait for it.
+/// The calling thread gives way: programs, and whoever reads their counters when a phase ends, must not wait for it.
+/// It still runs on a machine whose processors are all busy: one that never does keeps its process from ending.
 fn lower_priority() {
-    let none = libc::sched_param { sched_priority: 0 };
-    // SAFETY: of the calling thread alone; a structure of our own.
-    unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const none) };
+    // SAFETY: of the calling thread alone.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, LOW) };
 }
