@@ -2,7 +2,7 @@
 
 use super::cpu_query::CpuQuery;
 use super::far::{Obstacle, is_old_call};
-use super::flags_abi::is_tail_call;
+use super::flags_abi::Pointers;
 use super::forms::{Encoded, Form, Forms};
 use super::liveness::{Live, Liveness};
 use crate::{Changes, Config, Env, Error, FragmentId};
@@ -209,7 +209,7 @@ pub(crate) fn find_live(
         _ if last_is_unsupported || leaves_the_program(&last) => Live::ALL,
         FlowControl::UnconditionalBranch | FlowControl::Call => at(liveness, last.near_branch64()),
         FlowControl::Return | FlowControl::IndirectCall => liveness.at_call(),
-        FlowControl::IndirectBranch if is_tail_call(&last) => liveness.at_call(),
+        FlowControl::IndirectBranch if Pointers::in_fragment(list).lead(&last) => liveness.at_call(),
         FlowControl::Next | FlowControl::ConditionalBranch if last.mnemonic() != Mnemonic::Syscall => at(liveness, end),
         _ => Live::ALL,
     };

@@ -1,9 +1,10 @@
 //! Programs that hand flags over at returns.
 //!
 //! Nothing that a C compiler makes does, and it pays to know that: what is counted in the last instructions of a
-//! function need not keep the flags. The same goes for jumps through a pointer in memory ([`is_tail_call`]): the stubs
-//! of linkers, tail calls, and what interpreters and Haskell go from one piece to the next by. (Jumps to computed
-//! addresses are another matter: GMP's assembly begins its unrolled loops by them, with flags set before.) But
+//! function need not keep the flags. The same goes for jumps through a pointer in memory ([`Pointers`]): the stubs of
+//! linkers, tail calls, and what interpreters and Haskell go from one piece to the next by. (Jumps to computed addresses
+//! are another matter, and so is a table's entry as a jump's operand: GMP's assembly begins its unrolled loops by them,
+//! with flags set before.) But
 //! functions of SBCL say by the carry flag whether they return one value or several, and shared pieces of Erlang's
 //! compiled code are called for the zero flag. Both can be told when the code is translated, before it is executed for
 //! the first time:
@@ -22,18 +23,43 @@
 use super::decode::Decoded;
 use super::liveness::Liveness;
 use crate::Env;
-use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
-use numalens_isa::{STATUS_FLAGS, leaves_the_program};
+use iced_x86::{Code, FlowControl, Instruction, Mnemonic, OpKind, Register};
+use numalens_isa::{STATUS_FLAGS, Usage, leaves_the_program};
 
 /// Instructions that are looked at, on the straight way on from a fragment.
 const BEYOND: usize = 8;
 
-/// Whether an instruction jumps through a pointer at a fixed place, or at a fixed distance from a register: to the
-/// beginning of a function.
-pub(crate) fn is_tail_call(instruction: &Instruction) -> bool {
-    instruction.flow_control() == FlowControl::IndirectBranch
-        && instruction.op0_kind() == OpKind::Memory
-        && instruction.memory_index() == Register::None
+/// Which registers hold what was loaded from memory as a whole, on the straight way to an instruction.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Pointers(u16);
+
+impl Pointers {
+    /// Behind this instruction.
+    pub fn pass(&mut self, instruction: &Instruction, usage: &Usage) {
+        self.0 &= !usage.writes;
+        if instruction.code() == Code::Mov_r64_rm64 && instruction.op1_kind() == OpKind::Memory {
+            self.0 |= 1 << instruction.op0_register().number();
+        }
+    }
+
+    /// Whether an instruction jumps to the beginning of a function, or of an interpreter's next piece: through a pointer
+    /// at a fixed place, at a fixed distance from a register, or loaded before.
+    pub fn lead(self, instruction: &Instruction) -> bool {
+        instruction.flow_control() == FlowControl::IndirectBranch
+            && match instruction.op0_kind() {
+                OpKind::Memory => instruction.memory_index() == Register::None,
+                OpKind::Register => self.0 >> (instruction.op0_register().number() & 15) & 1 != 0,
+                _ => false,
+            }
+    }
+
+    /// Behind a fragment's instructions, but the last.
+    pub fn in_fragment(fragment: &[Decoded]) -> Pointers {
+        let mut pointers = Pointers::default();
+        let before = fragment.split_last().map_or(&[][..], |(_, before)| before);
+        before.iter().for_each(|one| pointers.pass(&one.instruction, &one.usage));
+        pointers
+    }
 }
 
 /// What a way on through the program does first.
@@ -56,7 +82,9 @@ impl Liveness {
         let hands_over = match last.instruction.flow_control() {
             FlowControl::Call | FlowControl::IndirectCall => self.first(env, end) == First::Looks,
             FlowControl::Return => sets_on_purpose(fragment),
-            FlowControl::IndirectBranch => is_tail_call(&last.instruction) && sets_on_purpose(fragment),
+            FlowControl::IndirectBranch => {
+                Pointers::in_fragment(fragment).lead(&last.instruction) && sets_on_purpose(fragment)
+            }
             FlowControl::Next | FlowControl::ConditionalBranch => {
                 sets_on_purpose(fragment) && self.first(env, end) == First::Returns
             }

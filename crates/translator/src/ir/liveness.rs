@@ -6,7 +6,7 @@
 //! does not hold).
 
 use super::decode::LONGEST;
-use super::flags_abi::is_tail_call;
+use super::flags_abi::Pointers;
 use super::forms::{Encoded, Forms};
 use crate::abi::registers::RSP;
 use crate::{Config, Env};
@@ -262,7 +262,7 @@ impl Liveness {
         let (mut needed, mut overwritten) = (Live::NONE, Live::NONE);
         let at_call = self.at_call();
         let Liveness { window, forms, known, bounds, .. } = self;
-        let (mut ip, mut looked) = (start, 0);
+        let (mut ip, mut looked, mut pointers) = (start, 0, Pointers::default());
         let goes_on = |looked, needed: Live, overwritten: Live| {
             let decided = (needed.flags | overwritten.flags) == STATUS_FLAGS;
             looked < if decided { AHEAD } else { AHEAD_FOR_FLAGS }
@@ -282,7 +282,10 @@ impl Liveness {
                 overwritten.flags |= usage.flags_killed;
                 ip = instruction.next_ip();
                 let beyond = match instruction.flow_control() {
-                    FlowControl::Next if instruction.mnemonic() != Mnemonic::Syscall => continue,
+                    FlowControl::Next if instruction.mnemonic() != Mnemonic::Syscall => {
+                        pointers.pass(&instruction, &usage);
+                        continue;
+                    }
                     FlowControl::UnconditionalBranch => {
                         ip = instruction.near_branch64();
                         continue 'look;
@@ -295,7 +298,7 @@ impl Liveness {
                         _ => Live::ALL,
                     },
                     FlowControl::Call | FlowControl::IndirectCall | FlowControl::Return => at_call,
-                    FlowControl::IndirectBranch if is_tail_call(&instruction) => at_call,
+                    FlowControl::IndirectBranch if pointers.lead(&instruction) => at_call,
                     _ => Live::ALL,
                 };
                 return needed.or(beyond.without(overwritten)).with_stack();
@@ -312,6 +315,7 @@ impl Liveness {
         self.work.push((start, None));
         let mut whole = true;
         while let Some((mut ip, mut from)) = self.work.pop() {
+            let mut pointers = Pointers::default();
             loop {
                 let (place, node) = self.node(ip);
                 if let Some(number) = node {
@@ -339,7 +343,10 @@ impl Liveness {
                 self.nodes.push(Node { ip, usage, successors: [None; 2], beyond: Live::NONE, live: Live::NONE });
                 from = Some((number, 0));
                 match instruction.flow_control() {
-                    FlowControl::Next if instruction.mnemonic() != Mnemonic::Syscall => ip = instruction.next_ip(),
+                    FlowControl::Next if instruction.mnemonic() != Mnemonic::Syscall => {
+                        pointers.pass(&instruction, &usage);
+                        ip = instruction.next_ip();
+                    }
                     FlowControl::UnconditionalBranch => ip = instruction.near_branch64(),
                     FlowControl::ConditionalBranch => {
                         self.work.push((instruction.near_branch64(), Some((number, 1))));
@@ -349,7 +356,7 @@ impl Liveness {
                         self.end(from, self.at_call());
                         break;
                     }
-                    FlowControl::IndirectBranch if is_tail_call(&instruction) => {
+                    FlowControl::IndirectBranch if pointers.lead(&instruction) => {
                         self.end(from, self.at_call());
                         break;
                     }
