@@ -115,7 +115,7 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     let extent = session.first_thread(process, caller).ok_or(("the session file is full", none))?;
     let context = ThreadContext::new(&layout, &session, extent)
         .map_err(because("there is no memory for the tables of its first thread"))?;
-    runtime::runtime().prepare(context);
+    runtime::runtime().prepare(context, extent);
     context.enter().map_err(because("GS cannot be set"))?;
     context.note_fs_base();
     let told = (caller != Extent::NONE).then(|| session.entry(caller).rebound.load(Acquire));

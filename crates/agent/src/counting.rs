@@ -15,8 +15,8 @@ pub fn counted(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) 
     if runtime.layout.lines {
         lines::count(runtime, thread, run, entry);
     }
-    if let Some(geometry) = runtime.layout.cache {
-        cache_misses::count(runtime, thread, geometry, run, entry);
+    if let Some(cache) = &thread.cache {
+        cache_misses::count(runtime, thread, cache, run, entry);
     }
     if runtime.layout.words {
         words::count(runtime, thread, run, entry);

@@ -6,6 +6,7 @@ pub mod context;
 pub(crate) mod derived_count;
 pub(crate) mod descriptor;
 pub(crate) mod direct_table;
+pub(crate) mod each;
 pub(crate) mod env;
 pub(crate) mod error;
 pub(crate) mod ids;

@@ -416,7 +416,7 @@ impl Cache {
     /// its groups if it has none, as they will pay, and without comparing its code, where the owner can tell when that
     /// changes. Only with [`Scheme::LongLoops`].
     pub fn tier_up(&mut self, env: &mut impl Env, site: SiteId) {
-        if self.config.scheme != Scheme::LongLoops || self.config.each {
+        if self.config.scheme != Scheme::LongLoops || self.config.each.is_some() {
             return;
         }
         let at = self.by_site.partition_point(|&(first, _)| first <= site);

@@ -111,7 +111,7 @@ fn count(context: ThreadContext, config: &Config, pages: &mut impl Pages, what: 
         let run = Run { site, kind, address, size, count, done: what.operation == Operation::String };
         if let Some(entry) = pages.entry(&run) {
             add(context, config, &run, entry);
-            if config.each {
+            if config.each.is_some() {
                 pages.counted(&run, entry);
             }
         }
@@ -191,7 +191,7 @@ impl StringRun {
             done: before[0].wrapping_sub(rcx) & limit,
             size: what.size.into(),
             limit,
-            granule: if config.each { LINE } else { PAGE },
+            granule: if config.each.is_some() { LINE } else { PAGE },
         }
     }
 

@@ -6,6 +6,7 @@
 pub(crate) mod asm;
 pub(crate) mod derived;
 mod direct;
+mod each;
 mod executions;
 mod gathers;
 mod hoisted;

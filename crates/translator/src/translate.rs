@@ -132,7 +132,7 @@ fn plan<'t>(
     if may_be_short && tier_up.is_none() {
         find_live(list, liveness, env, end, changes, true);
     }
-    if config.count && config.scheme != Scheme::Flat && !config.each {
+    if config.count && config.scheme != Scheme::Flat && config.each.is_none() {
         let last_pages = config.scheme == Scheme::LastPage || in_loop && tier_up.is_none() || is_long;
         groups.make(list, accesses, !last_pages, [&learned.megamorphic, &learned.any_class]);
         if in_loop {

@@ -13,6 +13,7 @@ use std::collections::BTreeSet;
 use std::sync::OnceLock;
 use support::assemble::assemble;
 use support::expected::{Expected, by_page, reads, updates, writes};
+use support::options::EACH;
 use support::vectors::{Vectors, has_avx512};
 use support::{Machine, Options, Registers, fs_base};
 
@@ -456,20 +457,29 @@ fn check(machine: &mut Machine, numbers: &[usize], ending: usize, seed: u64) {
         let wanted: u64 = expected.iter().filter(|one| one.kind == kind).map(|one| one.count).sum();
         assert_eq!(count, wanted, "{kind:?} sites of {texts:#?}, seed {seed}");
     }
+    if let Some(kept) = &mut machine.env.kept {
+        for table in kept.take(&machine.env.slots) {
+            assert_eq!(table, pages, "what is kept of {texts:#?}, seed {seed}");
+        }
+    }
     if seed.is_multiple_of(3) {
         machine.forget_pages();
     }
 }
 
 const ONE: Options = Options { low_shadow: false, ..Options::USUAL };
-const VARIANTS: [Options; 10] = [
+const VARIANTS: [Options; 14] = [
     Options { low_shadow: true, ..ONE },
     ONE,
     Options { changes: Changes::Silently, instructions: 2, ..ONE },
     Options { scheme: Scheme::Flat, ..ONE },
     Options { scheme: Scheme::Loops, ..ONE },
     Options { changes: Changes::Silently, scheme: Scheme::Flat, instructions: 2, ..ONE },
-    Options { each: true, ..ONE },
+    Options { each: Some(EACH[0]), ..ONE },
+    Options { each: Some(EACH[1]), ..ONE },
+    Options { each: Some(EACH[2]), ..ONE },
+    Options { each: Some(EACH[3]), persists: true, ..ONE },
+    Options { each: Some(EACH[4]), ..ONE },
     Options { own_processor: true, ..ONE },
     Options { changes: Changes::Silently, scheme: Scheme::Loops, instructions: 3, ..ONE },
     Options { persists: true, own_processor: true, scheme: Scheme::LongLoops, ..ONE },
@@ -486,6 +496,13 @@ fn every_form_alone() {
                 }
             }
             machine.renew_if_full(options);
+        }
+        if let Some(kept) =
+            machine.env.kept.as_ref().filter(|_| options.each.is_some_and(|each| each.lines || each.words))
+        {
+            // Each check begins with pages that mostly are not known yet.
+            let (here, apart) = (kept.in_place, kept.out_of_line);
+            assert!(here > apart / 8, "{here} accesses in place, {apart} out of line: {:?}", options.each);
         }
         assert_eq!(options.persists, machine.env.records > 100, "fragments are made from records where asked for");
     }

@@ -4,18 +4,22 @@ use super::private_cache::PrivateCache;
 use crate::state::page_id::PageId;
 use crate::state::runtime::Runtime;
 use crate::state::thread::Thread;
+use core::cell::RefCell;
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::exact::{self, Geometry, PageCounts};
+use numalens_event::exact::{self, PageCounts};
 use numalens_isa::Kind;
 use numalens_translator::PageEntry;
 use numalens_translator::count::Run;
 
 /// Looks accesses up in the thread's cache, which it has counted for `entry`, and counts those that miss.
-pub fn count(runtime: &Runtime, thread: &Thread, geometry: Geometry, run: &Run, entry: PageEntry) {
+pub fn count(runtime: &Runtime, thread: &Thread, cache: &RefCell<PrivateCache>, run: &Run, entry: PageEntry) {
     // Nobody else asks for it meanwhile: signals are put off while the thread is here.
-    let Ok(mut cache) = thread.cache.try_borrow_mut() else { return };
-    let cache = cache.get_or_insert_with(|| PrivateCache::new(geometry));
+    let Ok(mut cache) = cache.try_borrow_mut() else { return };
+    // What is taken back may be a hit in place: it has changed nothing.
+    if thread.context.take_cache_hit(run.site.0) && run.count > i64::MAX as u64 {
+        return;
+    }
     let misses = cache.misses(run);
     if misses == 0 {
         return;

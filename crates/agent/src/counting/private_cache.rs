@@ -30,6 +30,11 @@ impl PrivateCache {
         PrivateCache { geometry, lines, recent: [(u32::MAX, false); RECENT], next: 0 }
     }
 
+    /// Where the sets are.
+    pub fn sets_at(&self) -> u64 {
+        self.lines.as_ptr() as u64
+    }
+
     fn set(&mut self, line: u64) -> &mut [u64] {
         let ways = self.geometry.ways as usize;
         let first = (line & u64::from(self.geometry.sets - 1)) as usize * ways;
@@ -38,12 +43,12 @@ impl PrivateCache {
 
     /// Looks for a line, which is there afterwards.
     fn look_up(&mut self, line: u64) -> bool {
-        let set = self.set(line);
-        let at = set.iter().position(|&known| known == line + 1);
-        let to = at.unwrap_or(set.len() - 1);
-        set[..=to].rotate_right(1);
-        set[0] = line + 1;
-        at.is_some()
+        // Each moves to where the one before it was, up to where the line was.
+        let mut moved = line + 1;
+        self.set(line).iter_mut().any(|known| {
+            core::mem::swap(known, &mut moved);
+            moved == line + 1
+        })
     }
 
     fn lines_of(&self, address: u64, bytes: u64) -> core::ops::RangeInclusive<u64> {

@@ -55,7 +55,7 @@ pub(super) fn take_back(thread: &Thread, ucontext: &UserContext, sites: &[SiteId
         if let Some(entry) = handler.entry(&run) {
             // SAFETY: the context of this thread, which counted this access before.
             unsafe { count::adjust(thread.context.0 as *mut u8, &runtime.config, &run, entry) };
-            if runtime.config.each {
+            if runtime.config.each.is_some() {
                 handler.counted(&run, entry);
             }
         }

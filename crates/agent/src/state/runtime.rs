@@ -11,6 +11,7 @@ use core::mem::MaybeUninit;
 use core::ops::Range;
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
+use numalens_event::exact::Extent;
 use numalens_translator::Config;
 
 /// All of it.
@@ -93,6 +94,12 @@ impl Runtime {
         unsafe { &*self.process.get() }
     }
 
+    /// Has generated code find what is kept of every access, once the process or the thread is another.
+    pub fn note_each(&self, context: ThreadContext, extent: Extent) {
+        let index = self.session.entry(extent).index.load(Relaxed);
+        context.note_each(&self.layout, self.process().turns(), index + 1);
+    }
+
     /// Makes the runtime that of another process.
     ///
     /// # Safety
@@ -102,8 +109,9 @@ impl Runtime {
         unsafe { *self.process.get() = process };
     }
 
-    /// Sets what a thread context holds beyond its layout.
-    pub fn prepare(&self, context: ThreadContext) {
+    /// Sets what a thread context holds beyond its layout, for the counters of `extent`.
+    pub fn prepare(&self, context: ThreadContext, extent: Extent) {
+        self.note_each(context, extent);
         for (offset, value) in self.config.constants(self.shadow.base()) {
             context.set(offset, value);
         }

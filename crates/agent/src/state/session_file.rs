@@ -1,8 +1,8 @@
 //! The session file as the agent sees it: a few mappings, and the right to extents.
 
 use super::page_id::PageId;
-use crate::state::thread_context::{LOOKUP, LOOKUP_BYTES, RETURNS, RETURNS_BYTES};
-use crate::sys::{self, Errno, raw};
+use crate::state::thread_context::{LINE_MASKS, LOOKUP, LOOKUP_BYTES, RETURNS, RETURNS_BYTES};
+use crate::sys::{self, Errno, PAGE, raw};
 use core::ffi::CStr;
 use core::mem::size_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
@@ -11,6 +11,7 @@ use numalens_event::exact::{
     self, COMMON_ENTRIES, CodeDirectory, Commons, DirectoryEntry, Extent, LastAccess, LogHeader, PageRecord, Placement,
     ProcessHeader, SegmentRecord, SessionHeader, SiteRecord, end, kind,
 };
+use numalens_translator::line_masks;
 
 /// The file.
 #[derive(Clone, Copy)]
@@ -374,6 +375,11 @@ impl ProcessMemory {
         is_kept.then(|| unsafe { &*((self.lines as *const LastAccess).add(number as usize)) })
     }
 
+    /// Where the turns of lines are; 0: cache lines are not counted.
+    pub fn turns(&self) -> u64 {
+        self.lines
+    }
+
     /// Says something to the collector: words, then text. Returns where in the log; when that is full, nothing is said.
     pub fn log(&self, what: u32, words: &[u64], text: &[u8]) -> Option<u64> {
         let bytes = (size_of::<LogHeader>() + words.len() * 8 + text.len()).next_multiple_of(8) as u64;
@@ -430,6 +436,14 @@ pub fn table_pattern(session: &Session, process: Extent, misses: [u64; 2]) -> Re
         // SAFETY: a mapping of our own, filled and given back.
         unsafe { core::slice::from_raw_parts_mut(at as *mut u64, (bytes / 8) as usize) }.fill(miss);
         sys::unmap(at, bytes);
+    }
+    if session.header().lines.load(Relaxed) != 0 {
+        let at = sys::map_shared(PAGE, session.descriptor, offset + LINE_MASKS)?;
+        for (number, mask) in line_masks().enumerate() {
+            // SAFETY: a mapping of our own, given back below; there are as many as fit into a page.
+            unsafe { (at as *mut u32).add(number).write(mask) };
+        }
+        sys::unmap(at, PAGE);
     }
     if first {
         shared.store(miss, Release);

@@ -6,6 +6,7 @@ use crate::machine::place::Place;
 use crate::placement::{NOWHERE, Seat, Words};
 use crate::signals::{Actions, ThreadSignals};
 use crate::state::own;
+use crate::state::runtime::runtime;
 use crate::state::thread_context::ThreadContext;
 use crate::sys;
 use alloc::boxed::Box;
@@ -34,8 +35,8 @@ pub struct Thread {
     pub place: Place,
     /// Its signals.
     pub signals: ThreadSignals,
-    /// Its private cache, once something was looked up there.
-    pub cache: RefCell<Option<PrivateCache>>,
+    /// Its private cache, if there are any.
+    pub cache: Option<RefCell<PrivateCache>>,
     /// Its calls of the program's own allocator.
     pub allocations: Calls,
     /// Its system calls.
@@ -69,12 +70,15 @@ impl Thread {
             known: NOWHERE,
             place,
             signals: ThreadSignals::new(actions),
-            cache: RefCell::new(None),
+            cache: runtime().layout.cache.map(|geometry| RefCell::new(PrivateCache::new(geometry))),
             allocations: Calls::default(),
             calls: CallState::default(),
             borrows: false,
         }));
         context.set(own::THREAD, &raw mut *thread as u64);
+        if let Some(cache) = &thread.cache {
+            context.set(numalens_translator::context::CACHE_SETS, cache.borrow().sets_at());
+        }
         thread
     }
 

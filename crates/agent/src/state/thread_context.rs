@@ -8,6 +8,7 @@
 //!     + ~2.5 MiB   the signal stack, a gap below it                                           } the session's pattern
 //!     + 3 MiB      which last pages are in use                                                }
 //!     + 3.5 MiB    what is left of the addresses in the table of returns                      }
+//!     + 3.75 MiB   which words of a line accesses cover                                       }
 //!     + 4 MiB      table of returns                                                           }
 //!     + 5 MiB      site counters       }
 //!     + ...        last pages          } shared memory:
@@ -25,11 +26,14 @@ use crate::call;
 use crate::state::session_file::{ProcessMemory, Session};
 use crate::sys::{self, Errno, PAGE, arch, raw};
 use core::mem::offset_of;
-use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::exact::{self, DirectHeader, Extent, Geometry, LastPageRecord, log};
+use core::sync::atomic::{AtomicU32, AtomicU64};
+use numalens_event::exact::{
+    self, DirectHeader, Extent, Geometry, LINES_OF_PAGE, LastAccess, LastPageRecord, LineCounts, PageCounts,
+    WORDS_OF_PAGE, log,
+};
 use numalens_isa::{Register, flags};
-use numalens_translator::{DirectTable, context as fixed};
+use numalens_translator::{CacheSets, DirectTable, Each, LINE_MASKS_BYTES, context as fixed};
 
 /// Bytes of the counters of updates, which lie below a thread context: above it, there is no room for them within reach
 /// of a displacement.
@@ -69,6 +73,10 @@ const STACK_BYTES: u64 = 0x4_0000;
 pub const SIGNAL_STACK: u64 = 0x26_0000;
 /// Bytes of it: frames grow with the processor's registers.
 pub const SIGNAL_STACK_BYTES: u64 = 0x4_0000;
+/// Where it stands which words of a line accesses cover.
+pub const LINE_MASKS: u64 = fixed::LINE_MASKS as u64;
+const _: () = assert!(RETURN_TAGS + RETURN_TAGS_BYTES <= LINE_MASKS && LINE_MASKS + PAGE <= RETURNS);
+const _: () = assert!(LINE_MASKS_BYTES as u64 <= PAGE);
 /// Where the bytes are that tell which last pages were ever filled.
 pub const TOUCHED: u64 = 0x30_0000;
 const _: () = assert!(BELOW + SITES == exact::thread::SITES - exact::thread::DIRECT);
@@ -90,6 +98,9 @@ const PAGES_BEHIND_SITES: u64 = exact::thread::PAGES - exact::thread::SITES;
 const COUNTERS_BYTES: u64 = PAGES_BEHIND_SITES + exact::thread::PAGES_BYTES;
 /// Where the page counters are, whatever the layout.
 pub const PAGES: u64 = exact::thread::PAGES_FROM_GS;
+
+const _: () =
+    assert!(PAGES.is_multiple_of(size_of::<PageCounts>() as u64) && Each::MOST_PAGES == exact::MOST_LINE_PAGES);
 
 /// The shape that all thread contexts of a process have.
 #[derive(Clone, Copy, Debug)]
@@ -152,6 +163,12 @@ impl Layout {
         self.lines || self.cache.is_some() || self.words
     }
 
+    /// What is kept of every access.
+    pub fn kept_of_each(&self) -> Each {
+        let sets = |Geometry { sets, ways, line_log2 }| CacheSets { sets, ways, line_log2 };
+        Each { lines: self.lines, cache: self.cache.map(sets), words: self.words }
+    }
+
     /// Where accesses are counted by word.
     pub fn words(&self) -> u64 {
         self.misses() + if self.cache.is_some() { exact::thread::MISSES_BYTES } else { 0 }
@@ -181,6 +198,32 @@ impl ThreadContext {
             return Err(error);
         }
         Ok(context)
+    }
+
+    /// Tells generated code where it finds what is kept of every access of a thread, which is called `thread` there.
+    pub fn note_each(self, layout: &Layout, turns: u64, thread: u32) {
+        const PAGE_COUNTERS: u64 = size_of::<PageCounts>() as u64;
+        // Where the record of a page would be whose counters are at GS.
+        let table = |at: u64, record: u64| at.wrapping_sub(PAGES / PAGE_COUNTERS * record);
+        if layout.lines {
+            let lines = table(self.0 + layout.lines(), LINES_OF_PAGE * size_of::<LineCounts>() as u64);
+            self.set(fixed::LINE_COUNTS, lines);
+            self.set(fixed::LINE_TURNS, table(turns, LINES_OF_PAGE * size_of::<LastAccess>() as u64));
+            self.set(fixed::LINE_THREAD, thread.into());
+        }
+        if layout.words {
+            self.set(fixed::WORD_COUNTS, table(self.0 + layout.words(), WORDS_OF_PAGE * 8));
+        }
+    }
+
+    /// Whether the latest hit in the cache of this site was counted in place. It is forgotten.
+    pub fn take_cache_hit(self, site: u32) -> bool {
+        let mut hits = (0..fixed::MOST_CACHE_HITS as u8).map(fixed::cache_hit);
+        // SAFETY: half a field of the fixed part, aligned to its size; as for `get`.
+        let word = |offset: u32| unsafe { &*((self.0 + u64::from(offset)) as *const AtomicU32) };
+        let Some(hit) = hits.find(|&hit| word(hit).load(Relaxed) == site) else { return false };
+        word(hit).store(u32::MAX, Relaxed);
+        true
     }
 
     /// Gives a thread context back that nobody uses any more.

@@ -156,6 +156,7 @@ fn become_child(thread: &mut Thread, process: Option<exact::Extent>, shared: &[I
     runtime.session.take_name(extent);
     runtime.session.entry(extent).id.store(thread.tid, Release);
     thread.context.map_counters(&runtime.layout, &runtime.session, extent)?;
+    runtime.note_each(thread.context, extent);
     pages::inherit(&runtime.shadow, &memory, shared);
     published_policies::publish_again(runtime);
     // The parent's other threads do not exist here.

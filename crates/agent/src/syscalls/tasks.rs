@@ -174,7 +174,7 @@ fn child_to_be(thread: &Thread, call: &Call, task: &Task) -> Option<&'static mut
         session.thread_ended(extent);
         return None;
     };
-    runtime.prepare(context);
+    runtime.prepare(context, extent);
     let actions = signals::inherit(&thread.signals.actions, task.has(raw::CLONE_SIGHAND));
     let child = Thread::new(context, extent, thread.place.clone(), actions);
     child.borrows = !is_thread;

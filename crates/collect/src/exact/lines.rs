@@ -38,7 +38,7 @@ struct Counts([u64; size_of::<LineCounts>() / 8]);
 
 impl Counts {
     fn contended(&self) -> u64 {
-        let [.., true_sharing, false_sharing, _] = self.0;
+        let [_, _, _, _, true_sharing, false_sharing, ..] = self.0;
         true_sharing + false_sharing
     }
 
@@ -189,7 +189,7 @@ fn row(
     (line, lines): (Option<u32>, u32),
     counts: &Counts,
 ) -> CacheLine {
-    let [reads, writes, transitions, node_transitions, true_sharing, false_sharing, words] = counts.0;
+    let [reads, writes, transitions, node_transitions, true_sharing, false_sharing, words, _] = counts.0;
     // Of several lines they say nothing.
     let words = if line.is_some() { words } else { 0 };
     CacheLine {

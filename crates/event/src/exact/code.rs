@@ -39,7 +39,7 @@ pub mod site {
     pub const WAY_SHIFT: u32 = 8;
 
     /// The words for these ways, by their numbers.
-    pub const WAYS: [&str; 11] = [
+    pub const WAYS: [&str; 12] = [
         "unknown",
         "page limits",
         "last pages",
@@ -51,6 +51,7 @@ pub mod site {
         "single: flags are needed",
         "elements of vectors, strings",
         "out of line",
+        "each by itself",
     ];
 }
 

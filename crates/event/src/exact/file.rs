@@ -5,7 +5,7 @@ use super::commons::Commons;
 /// First word of the file: "numaexct", little endian.
 pub const MAGIC: u64 = 0x7463_7865_616d_756e;
 /// Version of everything in [`super`].
-pub const VERSION: u32 = 20;
+pub const VERSION: u32 = 21;
 /// Bytes of the whole file: sparse.
 pub const FILE_BYTES: u64 = 1 << 62;
 /// Where the [`super::Placement`] stands.

@@ -31,8 +31,8 @@ pub struct LastAccess {
     pub words: AtomicU64,
 }
 
-/// Accesses of one thread to one cache line.
-#[repr(C)]
+/// Accesses of one thread to one cache line. Generated code finds it by the address within its page.
+#[repr(C, align(64))]
 #[derive(Debug, Default)]
 pub struct LineCounts {
     /// Reads.

@@ -1,5 +1,6 @@
 //! What the translator is told: what to count, and where the tables of a thread lie.
 
+use super::each::Each;
 use super::page_entry::{PageEntry, Shadow};
 use super::{return_table, routines};
 use crate::{DirectTable, LastPageId, SiteId, context};
@@ -65,9 +66,9 @@ pub struct Config {
     pub updates: i32,
     /// Where accesses are counted by last pages.
     pub scheme: Scheme,
-    /// Count every access by itself, out of line: [`crate::count::Pages::counted`] hears of its address and size.
-    /// Whatever `scheme` says.
-    pub each: bool,
+    /// Count every access by itself, whatever `scheme` says: with what is kept of each, in place where that is all that
+    /// there is to do, else out of line, where [`crate::count::Pages::counted`] hears of its address and size.
+    pub each: Option<Each>,
     /// Most sites, those that stand for several included.
     pub most_sites: u32,
     /// Offset from GS of the last pages: a [`crate::LastPage`] each, [`Config::most_sites`] of them. A multiple of

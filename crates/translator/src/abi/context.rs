@@ -80,10 +80,34 @@ pub const RETURNS: u32 = 0x40_0000;
 pub const RETURN_TAGS: u32 = 0x38_0000;
 /// As many as `movzx` takes, which leaves the flags alone.
 pub const RETURNS_BITS: u8 = 16;
+/// With [`crate::Each::lines`], of the thread: where the record of 64 lines (64 bytes each) of the page would be whose
+/// counters are at GS.
+pub const LINE_COUNTS: u32 = 0x368;
+/// And the turns of its lines, of 16 bytes.
+pub const LINE_TURNS: u32 = 0x370;
+/// What turns call the thread: 32 bits.
+pub const LINE_THREAD: u32 = 0x378;
+/// With [`crate::Each::cache`]: the address of the sets, [`crate::CacheSets`].
+pub const CACHE_SETS: u32 = 0x380;
+/// With [`crate::Each::words`], of the thread: as for [`LINE_COUNTS`], of 8 bytes for each of 1024 words.
+pub const WORD_COUNTS: u32 = 0x388;
+/// The sites of the latest hits in place: [`cache_hit`].
+pub const CACHE_HITS: u32 = 0x390;
+/// How many these are.
+pub const MOST_CACHE_HITS: u32 = 4;
 /// From here to [`END`] for the owner of the context: generated code does not touch it.
 pub const OWNER: u32 = 0x400;
 /// The end of the fixed part.
 pub const END: u32 = numalens_isa::PAGE as u32;
+
+/// With [`crate::Each::lines`]: [`crate::line_masks`].
+pub const LINE_MASKS: u32 = 0x3c_0000;
+
+/// Where the site stands of the latest hit in the cache that was counted in place, of all that were counted as the
+/// access with this number of their instruction.
+pub const fn cache_hit(number: u8) -> u32 {
+    CACHE_HITS + 4 * (number as u32 % MOST_CACHE_HITS)
+}
 
 /// The slot of a register in [`REGISTERS`].
 pub const fn register(number: u8) -> u32 {

@@ -24,11 +24,13 @@ pub enum Way {
     Elements,
     /// By a call, outside of the code cache.
     Apart,
+    /// By itself, with what is kept of every access: [`crate::Each`].
+    Each,
 }
 
 impl Way {
     /// All of them, in order.
-    pub const ALL: [Way; 10] = [
+    pub const ALL: [Way; 11] = [
         Way::PageLimit,
         Way::LastPage,
         Way::ConstantPage,
@@ -39,6 +41,7 @@ impl Way {
         Way::SingleQuietly,
         Way::Elements,
         Way::Apart,
+        Way::Each,
     ];
 
     /// Whether it is counted together with others, or as they are.

@@ -27,7 +27,7 @@ fn describe(config: &Config, of: &AccessAt<'_>) -> What {
     let &AccessAt { instruction, access, .. } = of;
     let index_size = if instruction.is_vsib64() { 8 } else { 4 };
     // Pages do not ask for it.
-    let size = if config.each { instruction.memory_size().element_size().clamp(1, 64) as u8 } else { 1 };
+    let size = if config.each.is_some() { instruction.memory_size().element_size().clamp(1, 64) as u8 } else { 1 };
     What {
         operation: Operation::Elements,
         size: size.next_power_of_two(),
@@ -54,7 +54,7 @@ impl CountStrategy<AccessAt<'_>> for Gather {
 
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
         let is_simple = |what: What| what.lanes <= 16 && !what.narrow && of.access.kind != Kind::ReadWrite;
-        let is_gather = of.access.shape == Shape::Elements && of.live.flags == 0 && !config.each;
+        let is_gather = of.access.shape == Shape::Elements && of.live.flags == 0 && config.each.is_none();
         is_gather && is_simple(describe(config, of))
     }
 

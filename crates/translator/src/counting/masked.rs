@@ -26,7 +26,7 @@ impl CountStrategy<AccessAt<'_>> for FirstActive {
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
         let is_simple = |what: What| what.operation == Operation::FirstActive && what.size <= 8;
         let is_masked = of.access.shape == Shape::Masked && !of.access.address.narrow;
-        is_masked && of.live.flags == 0 && !config.each && is_simple(describe(of))
+        is_masked && of.live.flags == 0 && config.each.is_none() && is_simple(describe(of))
     }
 
     fn write(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<(), Error> {

@@ -139,7 +139,7 @@ impl CountStrategy<AccessAt<'_>> for Apart {
     const WAY: Way = Way::Apart;
 
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
-        config.each && of.access.shape == Shape::Plain
+        config.each.is_some() && of.access.shape == Shape::Plain
     }
 
     fn write(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<(), Error> {

@@ -4,6 +4,7 @@
 //! the list that suits counts.
 
 use super::direct::Direct;
+use super::each::EachInPlace;
 use super::gathers::{Gather, GatherApart};
 use super::images::ImageApart;
 use super::immediate::Immediate;
@@ -78,6 +79,7 @@ pub(crate) fn count_access(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<O
     first_that_suits!(
         out,
         of,
+        EachInPlace,
         Apart,
         Single,
         SingleQuietly,

@@ -62,7 +62,7 @@ pub(crate) fn write_string<E: Env>(
 /// leave them alone.
 fn is_simple(out: &Emitter<'_>, what: &What, live: Live) -> bool {
     let writes = !what.destination || what.kind == Kind::Write;
-    live.flags == 0 && writes && !what.narrow && !what.has_fs && !out.config.each
+    live.flags == 0 && writes && !what.narrow && !what.has_fs && out.config.each.is_none()
 }
 
 /// Reports a repeated string instruction that writes, before it.

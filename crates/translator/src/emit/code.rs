@@ -263,6 +263,38 @@ impl Code {
         self.raw(&[by]);
     }
 
+    pub fn shift_left(&mut self, register: u8, by: u8) {
+        self.registers(true, &[0xc1], 4, register);
+        self.raw(&[by]);
+    }
+
+    /// `and register, value` of 32 bits.
+    pub fn and_half(&mut self, register: u8, value: u32) {
+        self.registers(false, &[0x81], 4, register);
+        self.imm32(value);
+    }
+
+    /// `add register, gs:[offset]`.
+    pub fn add_context(&mut self, register: u8, offset: u32) {
+        self.memory(true, &[0x03], register, Memory::context(offset));
+    }
+
+    /// `mov dword gs:[offset], value`.
+    pub fn store_half(&mut self, offset: u32, value: u32) {
+        self.memory(false, &[0xc7], 0, Memory::context(offset));
+        self.imm32(value);
+    }
+
+    /// Status flags to rax: ah, and the overflow flag in al.
+    pub fn flags_to_rax(&mut self) {
+        self.raw(&[0x9f, 0x0f, 0x90, 0xc0]); // lahf; seto al
+    }
+
+    /// And back.
+    pub fn flags_from_rax(&mut self) {
+        self.raw(&[0x04, 0x7f, 0x9e]); // add al, 127: overflows from 1 on; sahf
+    }
+
     /// `shrx to, from, by`: leaves the flags alone.
     pub fn shift_right_by(&mut self, to: u8, from: u8, by: u8) {
         self.shift_by(0x83, to, from, by);

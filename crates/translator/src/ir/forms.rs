@@ -241,7 +241,7 @@ mod tests {
             pages: 0,
             updates: 0,
             scheme: Scheme::LongLoops,
-            each: false,
+            each: None,
             most_sites: 0,
             last_pages: 0,
             executions: 0,

@@ -5,15 +5,17 @@ pub mod assemble;
 pub mod counts;
 mod cpu_identity;
 pub mod expected;
+mod kept;
 pub mod kernel;
 pub mod memory;
-mod options;
+pub mod options;
 mod pages;
 mod persisted;
 pub mod stops;
 pub mod switch;
 pub mod vectors;
 
+use kept::Kept;
 use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
@@ -67,12 +69,13 @@ pub struct TestEnv {
     cold: usize,
     shadow: Mapping,
     /// Page numbers by slot / 2.
-    slots: Vec<u64>,
+    pub slots: Vec<u64>,
     pub changes: Changes,
     /// Fragments are made into records first, and come from these; how many did.
     persists: bool,
     pub records: usize,
     pub cold_runs: usize,
+    pub kept: Option<Kept>,
     /// How often it came to the dispatcher.
     pub left: usize,
     /// Addresses that are watched, and where it came with which stack pointer.
@@ -162,6 +165,7 @@ impl Machine {
                 persists: options.persists && options.changes == Changes::Never,
                 records: 0,
                 cold_runs: 0,
+                kept: options.each.map(Kept::new),
                 left: 0,
                 watched: Vec::new(),
                 reached: Vec::new(),
@@ -199,6 +203,7 @@ impl Machine {
         for (offset, value) in config.constants(shadow) {
             machine.context.set(offset as usize, value);
         }
+        machine.env.kept.iter().for_each(|kept| kept.note(&mut machine.context, PAGES));
         machine
     }
 

@@ -1,6 +1,6 @@
 //! How machines are built.
 
-use numalens_translator::{Changes, Scheme};
+use numalens_translator::{CacheSets, Changes, Each, Scheme};
 
 /// All ways to count.
 pub const SCHEMES: [Scheme; 4] = [Scheme::LastPage, Scheme::Loops, Scheme::LongLoops, Scheme::Flat];
@@ -14,7 +14,7 @@ pub struct Options {
     pub side_exits: usize,
     pub stack: bool,
     pub scheme: Scheme,
-    pub each: bool,
+    pub each: Option<Each>,
     pub own_processor: bool,
     pub direct: bool,
     pub persists: bool,
@@ -29,12 +29,25 @@ impl Options {
         side_exits: 4,
         stack: true,
         scheme: Scheme::LastPage,
-        each: false,
+        each: None,
         own_processor: false,
         direct: true,
         persists: false,
     };
 }
+
+/// What can be kept of every access: nothing, which is counted out of line, each part alone, all of them.
+pub const EACH: [Each; 5] = {
+    let none = Each { lines: false, cache: None, words: false };
+    let sets = CacheSets { sets: 64, ways: 3, line_log2: 6 };
+    [
+        none,
+        Each { lines: true, ..none },
+        Each { cache: Some(sets), ..none },
+        Each { words: true, ..none },
+        Each { lines: true, cache: Some(sets), words: true },
+    ]
+};
 
 impl Default for Options {
     fn default() -> Self {

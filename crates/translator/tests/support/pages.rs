@@ -31,6 +31,8 @@ impl Pages for TestEnv {
         let last = run.address + (run.count - 1) * u64::from(run.size);
         assert_eq!(run.address / LINE, last / LINE, "{run:x?}");
         let site = &self.sites[run.site.0 as usize];
+        let has_way = site.shape == Shape::Plain && site.size.is_power_of_two();
+        self.kept.iter_mut().for_each(|kept| kept.counted(run, has_way));
         // Others have as many bytes as lanes are active.
         if matches!(site.shape, Shape::Plain | Shape::String) {
             assert_eq!(run.size, site.size, "{site:x?}");

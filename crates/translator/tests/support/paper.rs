@@ -97,7 +97,7 @@ pub const CONFIG: Config = Config {
     flags_dead_at_calls: true,
     own_processor: false,
     scheme: Scheme::LastPage,
-    each: false,
+    each: None,
     most_sites: 1 << 20,
     last_pages: 0x1000_0000,
     executions: 0x1800_0000,
