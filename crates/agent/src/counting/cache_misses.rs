@@ -16,11 +16,11 @@ use numalens_translator::count::Run;
 pub fn count(runtime: &Runtime, thread: &Thread, cache: &RefCell<PrivateCache>, run: &Run, entry: PageEntry) {
     // Nobody else asks for it meanwhile: signals are put off while the thread is here.
     let Ok(mut cache) = cache.try_borrow_mut() else { return };
-    // What is taken back may be a hit in place: it has changed nothing.
-    if thread.context.take_cache_hit(run.site.0) && run.count > i64::MAX as u64 {
-        return;
-    }
-    let misses = cache.misses(run);
+    let in_place = thread.context.take_latest_look(run.site);
+    let misses = match in_place.filter(|_| run.is_taken_back()) {
+        Some(missed) => cache.forget_in_place(run.address, missed),
+        None => cache.misses(run),
+    };
     if misses == 0 {
         return;
     }

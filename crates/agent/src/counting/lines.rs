@@ -182,7 +182,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
         add(&counts.writes, run.count);
     }
     // What is taken back has accessed nothing; that it has been somebody's turn stays.
-    if run.count > i64::MAX as u64 {
+    if run.is_taken_back() {
         return;
     }
     let words = Words::of(run);

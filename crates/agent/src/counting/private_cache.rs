@@ -6,7 +6,8 @@
 //! the end of a line looks for both, and is one miss if either is not there.
 
 use alloc::boxed::Box;
-use alloc::vec;
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::Geometry;
 use numalens_translator::count::Run;
 
@@ -16,8 +17,8 @@ const RECENT: usize = 4;
 /// The cache of a thread.
 pub struct PrivateCache {
     geometry: Geometry,
-    /// By set: lines, plus 1, the one used last first; 0: none.
-    lines: Box<[u64]>,
+    /// By set: lines, plus 1, the one used last first; 0: none. Generated code changes them too.
+    lines: Box<[AtomicU64]>,
     /// The latest accesses: their sites, and whether they missed.
     recent: [(u32, bool); RECENT],
     next: usize,
@@ -26,7 +27,7 @@ pub struct PrivateCache {
 impl PrivateCache {
     /// An empty one.
     pub fn new(geometry: Geometry) -> Self {
-        let lines = vec![0; (geometry.sets * geometry.ways) as usize].into_boxed_slice();
+        let lines = (0..geometry.sets * geometry.ways).map(|_| AtomicU64::new(0)).collect();
         PrivateCache { geometry, lines, recent: [(u32::MAX, false); RECENT], next: 0 }
     }
 
@@ -35,19 +36,21 @@ impl PrivateCache {
         self.lines.as_ptr() as u64
     }
 
-    fn set(&mut self, line: u64) -> &mut [u64] {
+    fn set(&self, line: u64) -> &[AtomicU64] {
         let ways = self.geometry.ways as usize;
         let first = (line & u64::from(self.geometry.sets - 1)) as usize * ways;
-        &mut self.lines[first..first + ways]
+        &self.lines[first..first + ways]
     }
 
     /// Looks for a line, which is there afterwards.
     fn look_up(&mut self, line: u64) -> bool {
         // Each moves to where the one before it was, up to where the line was.
         let mut moved = line + 1;
-        self.set(line).iter_mut().any(|known| {
-            core::mem::swap(known, &mut moved);
-            moved == line + 1
+        self.set(line).iter().any(|known| {
+            let was = known.load(Relaxed);
+            known.store(moved, Relaxed);
+            moved = was;
+            was == line + 1
         })
     }
 
@@ -64,7 +67,7 @@ impl PrivateCache {
 
     /// How many accesses of a run miss (modulo 2^64: what is taken back has missed less).
     pub fn misses(&mut self, run: &Run) -> u64 {
-        if run.count > i64::MAX as u64 {
+        if run.is_taken_back() {
             return u64::from(self.forget(run.site.0, run.address)).wrapping_neg();
         }
         let size = u64::from(run.size);
@@ -78,15 +81,22 @@ impl PrivateCache {
         let newest_first = (1..=RECENT).map(|back| (self.next + RECENT - back) % RECENT);
         let Some(at) = newest_first.into_iter().find(|&at| self.recent[at].0 == site) else { return false };
         let (_, missed) = core::mem::replace(&mut self.recent[at], (u32::MAX, false));
+        self.forget_in_place(address, missed) != 0
+    }
+
+    /// The same of an access that was looked up in place: how many misses it was, taken back.
+    pub fn forget_in_place(&mut self, address: u64, missed: bool) -> u64 {
         if missed {
             let line = address >> self.geometry.line_log2;
             let set = self.set(line);
-            if let Some(at) = set.iter().position(|&known| known == line + 1) {
-                set[at..].rotate_left(1);
-                set[set.len() - 1] = 0;
+            if let Some(at) = set.iter().position(|known| known.load(Relaxed) == line + 1) {
+                for newer in at..set.len() - 1 {
+                    set[newer].store(set[newer + 1].load(Relaxed), Relaxed);
+                }
+                set[set.len() - 1].store(0, Relaxed);
             }
         }
-        missed
+        u64::from(missed).wrapping_neg()
     }
 }
 

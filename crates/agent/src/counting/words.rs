@@ -61,7 +61,7 @@ pub fn count(runtime: &Runtime, thread: &Thread, run: &Run, entry: PageEntry) {
         return;
     }
     let base = table(runtime, thread.context.0, number);
-    if run.count > i64::MAX as u64 {
+    if run.is_taken_back() {
         // Taken back: one access, where it was counted.
         let counter = word(base, (run.address % PAGE) >> WORD_BITS);
         let [reads, writes] = exact::word_counts(pack(run.kind, run.count.wrapping_neg()));

@@ -33,7 +33,7 @@ use numalens_event::exact::{
     WORDS_OF_PAGE, log,
 };
 use numalens_isa::{Register, flags};
-use numalens_translator::{CacheSets, DirectTable, Each, LINE_MASKS_BYTES, context as fixed};
+use numalens_translator::{CacheSets, DirectTable, Each, LINE_MASKS_BYTES, SiteId, context as fixed};
 
 /// Bytes of the counters of updates, which lie below a thread context: above it, there is no room for them within reach
 /// of a displacement.
@@ -211,19 +211,24 @@ impl ThreadContext {
             self.set(fixed::LINE_TURNS, table(turns, LINES_OF_PAGE * size_of::<LastAccess>() as u64));
             self.set(fixed::LINE_THREAD, thread.into());
         }
+        if layout.cache.is_some() {
+            let misses = self.0 + layout.misses();
+            self.set(fixed::CACHE_MISSES, misses);
+            self.set(fixed::CACHE_PAGE_MISSES, table(misses + exact::thread::SITES_BYTES, PAGE_COUNTERS));
+        }
         if layout.words {
             self.set(fixed::WORD_COUNTS, table(self.0 + layout.words(), WORDS_OF_PAGE * 8));
         }
     }
 
-    /// Whether the latest hit in the cache of this site was counted in place. It is forgotten.
-    pub fn take_cache_hit(self, site: u32) -> bool {
-        let mut hits = (0..fixed::MOST_CACHE_HITS as u8).map(fixed::cache_hit);
-        // SAFETY: half a field of the fixed part, aligned to its size; as for `get`.
-        let word = |offset: u32| unsafe { &*((self.0 + u64::from(offset)) as *const AtomicU32) };
-        let Some(hit) = hits.find(|&hit| word(hit).load(Relaxed) == site) else { return false };
-        word(hit).store(u32::MAX, Relaxed);
-        true
+    /// Whether the latest look into the cache of this site, if it was in place, was a miss. It is forgotten.
+    pub fn take_latest_look(self, site: SiteId) -> Option<bool> {
+        let mut latest = (0..fixed::MOST_CACHE_LATEST as u8).map(|number| {
+            // SAFETY: half a field of the fixed part, aligned to its size; as for `get`.
+            unsafe { &*((self.0 + u64::from(fixed::cache_latest(number))) as *const AtomicU32) }
+        });
+        let latest = latest.find(|latest| latest.load(Relaxed) & !fixed::CACHE_MISSED == site.0)?;
+        Some(latest.swap(u32::MAX, Relaxed) & fixed::CACHE_MISSED != 0)
     }
 
     /// Gives a thread context back that nobody uses any more.

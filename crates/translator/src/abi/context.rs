@@ -91,10 +91,16 @@ pub const LINE_THREAD: u32 = 0x378;
 pub const CACHE_SETS: u32 = 0x380;
 /// With [`crate::Each::words`], of the thread: as for [`LINE_COUNTS`], of 8 bytes for each of 1024 words.
 pub const WORD_COUNTS: u32 = 0x388;
-/// The sites of the latest hits in place: [`cache_hit`].
-pub const CACHE_HITS: u32 = 0x390;
+/// The address of the counters of misses, in the order of those of sites.
+pub const CACHE_MISSES: u32 = 0x390;
+/// And where those of the page would be whose counters are at GS.
+pub const CACHE_PAGE_MISSES: u32 = 0x398;
+/// The sites of the latest accesses that were looked up in place: [`cache_latest`].
+pub const CACHE_LATEST: u32 = 0x3a0;
 /// How many these are.
-pub const MOST_CACHE_HITS: u32 = 4;
+pub const MOST_CACHE_LATEST: u32 = 4;
+/// Beside a site there: it has missed.
+pub const CACHE_MISSED: u32 = 1 << 31;
 /// From here to [`END`] for the owner of the context: generated code does not touch it.
 pub const OWNER: u32 = 0x400;
 /// The end of the fixed part.
@@ -103,10 +109,10 @@ pub const END: u32 = numalens_isa::PAGE as u32;
 /// With [`crate::Each::lines`]: [`crate::line_masks`].
 pub const LINE_MASKS: u32 = 0x3c_0000;
 
-/// Where the site stands of the latest hit in the cache that was counted in place, of all that were counted as the
-/// access with this number of their instruction.
-pub const fn cache_hit(number: u8) -> u32 {
-    CACHE_HITS + 4 * (number as u32 % MOST_CACHE_HITS)
+/// Where the site stands of the latest access that was looked up in the cache in place, of all that were the one with
+/// this number in their instruction.
+pub const fn cache_latest(number: u8) -> u32 {
+    CACHE_LATEST + 4 * (number as u32 % MOST_CACHE_LATEST)
 }
 
 /// The slot of a register in [`REGISTERS`].

@@ -21,6 +21,13 @@ pub struct Run {
     pub done: bool,
 }
 
+impl Run {
+    /// Whether it is an access that was counted and did not happen: `count` is -1, modulo 2^64.
+    pub fn is_taken_back(&self) -> bool {
+        self.count > i64::MAX as u64
+    }
+}
+
 /// The owner of the shadow table.
 pub trait Pages {
     /// The entry to count `run` with, or `None` when the owner counts it itself, now or later, or knows that it cannot

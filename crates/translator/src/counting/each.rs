@@ -13,15 +13,16 @@
 //!   entry of its page in r2      unknown: leave     then they are put into rax, and back from there behind it all
 //!   page's counters in r3        beyond the tables: leave
 //!   turn of the line             another thread's, or other words: leave
-//!   newest line of the set       another one: leave
 //!   counter of the word          nearly full: leave
+//!   newest line of the set       another one: searched, and fetched if it is not there, in the cold half
 //!   inc ...                      site, page, line, word
 //! ```
 //! 1. What leaves has counted nothing.
 //! 2. A turn that has all the words stays as it is, so that it need not be written, and nobody has to agree on it.
 //! 3. Only the thread itself makes counters larger, so a word's that is not full stays so; others may take it away at
 //!    any time, so it is changed at once.
-//! 4. A hit of the newest line leaves the set as it is. Which site had it is noted, as such an access may be taken back.
+//! 4. The cache is looked at last, as that changes it. What the latest accesses have found is noted: one that is taken
+//!    back has missed or not, and has fetched nothing.
 
 use super::strategy::{AccessAt, CountStrategy};
 use crate::abi::each::{
@@ -39,6 +40,8 @@ use numalens_isa::{Kind, PAGE_BITS};
 
 /// Bits of a word's counters that are set where they are nearly full.
 const FULL: u64 = 1 << 63 | 1 << 31;
+/// Lines of a set that are searched in place: where there are more, nothing is.
+const SEARCHED: u32 = 32;
 /// One write of a word.
 const WORD_WRITE: u64 = 1 << 32;
 
@@ -64,7 +67,8 @@ impl CountStrategy<AccessAt<'_>> for EachInPlace {
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
         let each = config.each.unwrap_or_default();
         let is_any = each.lines || each.cache.is_some() || each.words;
-        is_any && of.access.shape == Shape::Plain && masks_of(of.access.kind, of.access.size).is_some()
+        let is_searched = each.cache.is_none_or(|sets| sets.ways <= SEARCHED);
+        is_any && is_searched && of.access.shape == Shape::Plain && masks_of(of.access.kind, of.access.size).is_some()
     }
 
     fn write(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<(), Error> {
@@ -79,8 +83,8 @@ impl CountStrategy<AccessAt<'_>> for EachInPlace {
         };
         // All of them here: where code leaves, the same are spilled everywhere.
         let r = Registers { address: pick(out), word: pick(out), page: pick(out), mask: pick(out), free: pick(out) };
-        let keeps_mask = each.lines && (each.cache.is_some() || each.words);
-        let other = if keeps_mask { pick(out) } else { r.mask };
+        let counter = if each.words { pick(out) } else { r.mask };
+        let cache = each.cache.map(|sets| InCache { sets, set: pick(out), moved: pick(out) });
         out.map_spilled();
         address(&mut out.hot, r.address, r.word, &access.address, access.shape);
         if keeps_flags {
@@ -107,25 +111,37 @@ impl CountStrategy<AccessAt<'_>> for EachInPlace {
             let masks = masks_of(access.kind, access.size).unwrap_or_default();
             r.look_at_turn(&mut out.hot, masks, &mut leaves);
         }
-        if let Some(sets) = each.cache {
-            r.look_at_cache(&mut out.hot, sets, other, access.size, &mut leaves);
-        }
         if each.words {
-            r.look_at_word(&mut out.hot, other, &mut leaves);
+            r.look_at_word(&mut out.hot, counter, &mut leaves);
+        }
+        out.map_cold(State::Counting);
+        if let Some(cache) = cache {
+            r.look_at_lines(&mut out.hot, &cache, access.size, &mut leaves);
             out.map_hot(State::Counting);
-            count_word(&mut out.hot, access.kind, other, r.free);
+            let older = cache.look_at_newest(&mut out.hot, r.free);
+            let hit = out.hot.here();
+            let latest = context::cache_latest(out.at.counted);
+            out.hot.store_half(latest, site.0);
+            let counted = out.hot.here();
+            out.resolve_hot(older, out.cold.here())?;
+            let found = cache.search(&mut out.cold, r.free);
+            out.resolve_cold(found, hit)?;
+            let row = out.site_offset(site)? - out.config.sites;
+            cache.count_miss(&mut out.cold, &r, access.kind, row);
+            out.cold.store_half(latest, site.0 | context::CACHE_MISSED);
+            let fetched = out.cold.relative(&[0xe9]);
+            out.resolve_cold(fetched, counted)?;
         }
         out.map_hot(State::Counting);
-        out.hot.increment(in_row(r.word, out.site_offset(site)?));
-        if each.cache.is_some() {
-            out.hot.store_half(context::cache_hit(out.at.counted), site.0);
+        if each.words {
+            count_word(&mut out.hot, access.kind, counter, r.free);
         }
+        out.hot.increment(in_row(r.word, out.site_offset(site)?));
         r.count(&mut out.hot, out.config, access.kind, each.lines);
         let back = out.hot.here();
         for leave in leaves {
             out.resolve_hot(leave, out.cold.here())?;
         }
-        out.map_cold(State::Counting);
         let what = What::sized(access.kind, access.size);
         call_out(&mut out.cold, &what, &[site], &[(0, r.address)], r.address);
         out.return_to(r.address, back)?;
@@ -177,8 +193,9 @@ impl Registers {
         leaves.push(code.relative(&[0x0f, 0x85])); // jnz
     }
 
-    /// Whether its set has used the line last.
-    fn look_at_cache(&self, code: &mut Code, sets: CacheSets, set: u8, size: u32, leaves: &mut Vec<Field>) {
+    /// Whether the access lies in one line of the cache, which is in `free` then, plus 1, and where its set is.
+    fn look_at_lines(&self, code: &mut Code, cache: &InCache, size: u32, leaves: &mut Vec<Field>) {
+        let InCache { sets, set, .. } = *cache;
         if size > 1 {
             code.lea(self.free, Memory::base(self.address, size as i32 - 1));
             code.registers(false, &[0x33], self.free, self.address); // xor
@@ -193,8 +210,6 @@ impl Registers {
         code.imm32(sets.ways * 8);
         code.add_context(set, context::CACHE_SETS);
         code.increment_register(self.free);
-        code.memory(true, &[0x3b], self.free, Memory::base(set, 0)); // cmp
-        leaves.push(code.relative(&[0x0f, 0x85])); // jne
     }
 
     /// Where the counter of its word is, and whether it has room.
@@ -234,6 +249,73 @@ impl Registers {
         }
         code.memory(true, &[0x09], self.mask, field(LINE_WORDS)); // or
     }
+}
+
+/// An access in the private cache.
+struct InCache {
+    sets: CacheSets,
+    /// The address of its set.
+    set: u8,
+    /// A line on its way to where the one before it was.
+    moved: u8,
+}
+
+impl InCache {
+    fn way(&self, number: u32) -> Memory {
+        Memory::base(self.set, 8 * number as i32)
+    }
+
+    /// Goes to what is returned if the set has not used the line last.
+    fn look_at_newest(&self, code: &mut Code, line: u8) -> Field {
+        code.memory(true, &[0x3b], line, self.way(0)); // cmp
+        code.relative(&[0x0f, 0x85]) // jne
+    }
+
+    /// Looks for the line among the others of its set. It becomes the newest, and those before it one older each. Goes to
+    /// what is returned if it was there, and on behind if not: then the oldest is gone.
+    fn search(&self, code: &mut Code, line: u8) -> Field {
+        let mut found = Vec::with_capacity(self.sets.ways as usize);
+        for number in 1..self.sets.ways {
+            code.memory(true, &[0x3b], line, self.way(number)); // cmp
+            found.push(code.relative(&[0x0f, 0x84])); // je
+        }
+        self.make_newest(code, line, None);
+        let missing = code.relative(&[0xe9]);
+        self.make_newest(code, line, Some(found));
+        let hit = code.relative(&[0xe9]);
+        resolve_here(code, missing);
+        hit
+    }
+
+    /// `from`: where it is come from with the line at each place but the newest; else it was at none.
+    fn make_newest(&self, code: &mut Code, line: u8, from: Option<Vec<Field>>) {
+        let mut from = from.unwrap_or_default();
+        for number in (1..self.sets.ways).rev() {
+            if let Some(found) = from.pop() {
+                resolve_here(code, found);
+            }
+            code.load(self.moved, self.way(number - 1));
+            code.store(self.moved, self.way(number));
+        }
+        code.store(line, self.way(0));
+    }
+
+    /// Counts a miss, in the row of a site and for the page. The read of a read-modify-write fetches the line.
+    fn count_miss(&self, code: &mut Code, r: &Registers, kind: Kind, row: u32) {
+        code.move32(self.set, r.word);
+        code.add_context(self.set, context::CACHE_MISSES);
+        code.increment(Memory::base(self.set, row as i32));
+        code.load(self.set, Memory::context(context::CACHE_PAGE_MISSES));
+        let write = if kind == Kind::Write { 8 } else { 0 };
+        code.increment(Memory::Flat { base: Some(self.set), index: Some(r.page), scale: 1, displacement: write });
+    }
+}
+
+/// Has a jump of the same half come to what follows.
+fn resolve_here(code: &mut Code, field: Field) {
+    let here = code.here();
+    let is_near = code.resolve(field, here);
+    debug_assert!(is_near, "a few instructions away");
 }
 
 /// Adds to the counter of a word at once.

@@ -9,6 +9,9 @@ use numalens_translator::{Each, context, line_masks};
 /// Pages that have records.
 const PAGES: usize = 1 << 13;
 
+/// Bytes of the rows of sites' misses.
+const MISSES: usize = 4 << 20;
+
 /// The tables of the only thread, which has had all lines, and each word of them, already.
 pub struct Kept {
     each: Each,
@@ -16,6 +19,7 @@ pub struct Kept {
     turns: Mapping,
     words: Mapping,
     sets: Mapping,
+    misses: Mapping,
     /// What was counted out of line.
     apart: PageCounts,
     /// How many accesses were counted in place, and how many runs out of line.
@@ -35,6 +39,7 @@ impl Kept {
             turns,
             words: Mapping::new(PAGES << 13, None, false),
             sets: Mapping::new(1 << 16, None, false),
+            misses: Mapping::new(MISSES + (PAGES << 4), None, false),
             apart: PageCounts::new(),
             in_place: 0,
             out_of_line: 0,
@@ -48,21 +53,20 @@ impl Kept {
         thread.set(context::LINE_TURNS as usize, table(&self.turns, 10));
         thread.set(context::WORD_COUNTS as usize, table(&self.words, 13));
         thread.set(context::CACHE_SETS as usize, self.sets.address());
+        let misses = self.misses.address();
+        thread.set(context::CACHE_MISSES as usize, misses);
+        thread.set(context::CACHE_PAGE_MISSES as usize, misses + MISSES as u64 - u64::from(pages));
         for (number, mask) in line_masks().enumerate() {
             thread.set_half(context::LINE_MASKS as usize + 4 * number, mask);
         }
     }
 
-    /// An access that was counted out of line: its line is the newest of its set from now on.
+    /// Accesses that were counted out of line.
     /// `has_way`: there is a way to count it in place.
     pub fn counted(&mut self, run: &Run, has_way: bool) {
         self.out_of_line += u64::from(has_way);
         let sum = self.apart.entry(run.address >> 12).or_default();
         *sum = sum_of(*sum, run.kind, run.count);
-        if let Some(sets) = self.each.cache {
-            let line = run.address >> sets.line_log2;
-            self.sets.set(((line & u64::from(sets.sets - 1)) * u64::from(sets.ways) * 8) as usize, line + 1);
-        }
     }
 
     /// All accesses by page, of pages by their numbers, as each of the tables has them, since the last call.
