@@ -5,7 +5,9 @@
 //! feels, and of processor time of everything involved, which a busy machine distorts less. Nothing is asserted; a run
 //! is a dated file in `bench/runs/`, to be compared with other runs on the same machine. `--engine exact` measures the
 //! exact engine on the programs of `bench/exact.toml`; `--suite threads` takes those of `bench/threads.toml` instead:
-//! the same work shared out among ever more threads. `--suite scale` asks more, of those of `bench/scale.toml`: see
+//! the same work shared out among ever more threads; `--suite wide` programs that nobody here wrote or tuned for;
+//! `--suite starts` what starts, processes and first touches take; `--suite options` short programs, to be recorded
+//! `--with` an option that looks at every access. `--suite scale` asks more, of those of `bench/scale.toml`: see
 //! `scale`.
 
 mod measure;
@@ -28,6 +30,8 @@ pub struct Options {
     pub engine: String,
     /// The list of programs in `bench/`, without its ending; none: the engine's own.
     pub suite: Option<String>,
+    /// Options to record with, besides.
+    pub with: Vec<String>,
     /// Pairs of runs of each program.
     pub rounds: usize,
     /// Only these programs; none: all.
@@ -43,7 +47,7 @@ impl Options {
     /// Says which argument is wrong.
     pub fn parse(arguments: &[&str], root: &Path) -> Result<Self, String> {
         let numalens = root.join("target/release/numalens");
-        let mut options = Options { engine: "sample".to_owned(), suite: None, rounds: 5, only: Vec::new(), numalens };
+        let mut options = Options { engine: "sample".to_owned(), suite: None, with: Vec::new(), rounds: 5, only: Vec::new(), numalens };
         let mut rest = arguments.iter();
         while let Some(&name) = rest.next() {
             let value = rest.next().ok_or_else(|| format!("{name}: unknown, or its value is missing"))?;
@@ -58,6 +62,7 @@ impl Options {
                     options.suite = Some((*value).to_owned())
                 }
                 "--suite" => return Err(format!("--suite {value}: not the name of a list in bench/")),
+                "--with" => options.with.push((*value).to_owned()),
                 "--only" => options.only.push((*value).to_owned()),
                 "--numalens" => options.numalens = PathBuf::from(value),
                 _ => return Err(format!("{name}: no such option")),
@@ -107,8 +112,8 @@ pub fn run(root: &Path, options: &Options) -> io::Result<Vec<PathBuf>> {
                 results.programs.push(result);
             }
             None => {
-                eprintln!("{}: skipped, {} is not installed", program.name, program.needs());
-                results.skipped.push((program.name.clone(), program.needs().to_owned()));
+                eprintln!("{}: skipped: {}", program.name, program.hint());
+                results.skipped.push((program.name.clone(), program.hint()));
             }
         }
         // What has been measured is kept if the rest is not waited for.
@@ -127,8 +132,10 @@ fn measure_program(
 ) -> io::Result<ProgramResult> {
     let recording = folder.join("recording.numalens");
     let mut recorded_command: Vec<String> = vec![numalens.to_string_lossy().into_owned()];
-    let engine = ["record", "--engine", &options.engine, "--quiet", "--force", "-o", "recording.numalens", "--"];
+    let engine = ["record", "--engine", &options.engine, "--quiet", "--force", "-o", "recording.numalens"];
     recorded_command.extend(engine.map(str::to_owned));
+    recorded_command.extend(options.with.iter().cloned());
+    recorded_command.push("--".to_owned());
     recorded_command.extend(command.iter().cloned());
     let mut result = ProgramResult::new(&program.name, &program.about, program.worst_case);
     result.is_start = program.start;
@@ -156,12 +163,20 @@ mod tests {
         let root = Path::new("/r");
         let parse = |arguments: &[&str]| Options::parse(arguments, root);
         let numalens = PathBuf::from("/r/target/release/numalens");
-        let default = Options { engine: "sample".to_owned(), suite: None, rounds: 5, only: Vec::new(), numalens };
+        let default = Options {
+            engine: "sample".to_owned(),
+            suite: None,
+            with: Vec::new(),
+            rounds: 5,
+            only: Vec::new(),
+            numalens,
+        };
         assert_eq!(parse(&[]), Ok(default));
         let only = vec!["a".to_owned(), "b".to_owned()];
         let suite = Some("threads".to_owned());
-        let given = Options { engine: "exact".to_owned(), suite, rounds: 2, only, numalens: PathBuf::from("n") };
-        let words = "--rounds 2 --only a --numalens n --only b --engine exact --suite threads";
+        let with = vec!["--lines".to_owned()];
+        let given = Options { engine: "exact".to_owned(), suite, with, rounds: 2, only, numalens: PathBuf::from("n") };
+        let words = "--with --lines --rounds 2 --only a --numalens n --only b --engine exact --suite threads";
         assert_eq!(parse(&words.split(' ').collect::<Vec<_>>()), Ok(given));
         for wrong in [
             &["--rounds"][..],

@@ -51,10 +51,14 @@ impl Host {
     /// For file names: the processor's name in letters, digits and dashes.
     fn slug(&self) -> String {
         let words = self.cpu.replace("(R)", " ").replace("(TM)", " ").to_lowercase();
-        let words: Vec<&str> =
-            words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty()).collect();
-        format!("{}-{}cpu", words.join("-"), self.cpus)
+        format!("{}-{}cpu", slug(&words), self.cpus)
     }
+}
+
+/// Letters, digits and dashes.
+fn slug(text: &str) -> String {
+    let words = text.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
 }
 
 /// The load averages of 1, 5 and 15 minutes, as the kernel writes them.
@@ -133,11 +137,13 @@ pub struct Results {
     pub engine: String,
     /// The list of programs, where it is not the engine's own.
     pub list: Option<String>,
+    /// Options of `record`, besides.
+    pub with: Vec<String>,
     pub rounds: usize,
     pub load_before: String,
     pub load_after: String,
     pub programs: Vec<ProgramResult>,
-    /// Programs that were left out, and the command that is not installed.
+    /// Programs that were left out, and what is to be installed.
     pub skipped: Vec<(String, String)>,
 }
 
@@ -153,6 +159,7 @@ impl Results {
             version,
             engine: options.engine.clone(),
             list: options.suite.clone(),
+            with: options.with.clone(),
             rounds: options.rounds,
             load_before: load.clone(),
             load_after: load,
@@ -191,7 +198,8 @@ impl Results {
 pub fn names(folder: &Path, results: &Results) -> Vec<PathBuf> {
     let engine = if results.engine == "sample" { "" } else { "-exact" };
     let list = results.list.as_ref().map(|list| format!("-{list}")).unwrap_or_default();
-    let stem = format!("{}-{}{engine}{list}", results.date, results.host.slug());
+    let with: String = results.with.iter().map(|option| format!("-{}", slug(option))).collect();
+    let stem = format!("{}-{}{engine}{list}{with}", results.date, results.host.slug());
     let numbered = std::iter::once(stem.clone()).chain((2..).map(|number| format!("{stem}-{number}")));
     let mut free = numbered.filter(|stem| !folder.join(format!("{stem}.md")).exists());
     let stem = free.next().unwrap_or(stem);
@@ -232,7 +240,8 @@ fn as_page(results: &Results) -> String {
 fn write_head(page: &mut String, results: &Results) -> fmt::Result {
     let Host { cpu, cpus, memory_gib, kernel, is_virtual } = &results.host;
     let virtual_note = if *is_virtual { ", a virtual machine" } else { "" };
-    writeln!(page, "# What `numalens record --engine {}` costs, {}\n", results.engine, results.date)?;
+    let with: String = results.with.iter().map(|option| format!(" {option}")).collect();
+    writeln!(page, "# What `numalens record --engine {}{with}` costs, {}\n", results.engine, results.date)?;
     writeln!(page, "{}; {cpu}, {cpus} CPUs, {memory_gib} GiB, Linux {kernel}{virtual_note}.", results.version)?;
     writeln!(
         page,
@@ -320,7 +329,7 @@ fn write_beside_the_table(page: &mut String, results: &Results) -> fmt::Result {
         }
     }
     for (program, command) in &results.skipped {
-        writeln!(page, "\n{program} was skipped: {command} is not installed.")?;
+        writeln!(page, "\n{program} was skipped: {command}.")?;
     }
     Ok(())
 }

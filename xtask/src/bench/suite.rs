@@ -37,6 +37,8 @@ pub struct Program {
     pub start: bool,
     #[serde(default)]
     pub command: Vec<String>,
+    /// The package of Debian that has the command, where it is not called as that is.
+    pub package: Option<String>,
     /// Does nothing but what costs a recording most: shown, but apart from the mean of programs.
     #[serde(default)]
     pub worst_case: bool,
@@ -48,6 +50,13 @@ impl Program {
     /// The command that has to be installed; for a kernel its compiler.
     pub fn needs(&self) -> &str {
         self.command.first().map_or("ghc", String::as_str)
+    }
+
+    /// What to do where it is not installed.
+    pub fn hint(&self) -> String {
+        let needs = self.needs();
+        let package = self.package.as_deref().unwrap_or(needs);
+        format!("{needs} is not installed: apt-get install {package}")
     }
 }
 
@@ -74,7 +83,7 @@ mod tests {
     #[test]
     fn every_kernel_of_the_lists_exists() {
         let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench");
-        for list in ["suite", "exact", "threads", "scale"] {
+        for list in ["suite", "exact", "threads", "scale", "wide", "options", "starts"] {
             let suite = Suite::read(&bench.join(format!("{list}.toml"))).unwrap();
             let of_programs = suite.program.iter().filter_map(|program| program.kernel.as_ref());
             for kernel in of_programs.chain(suite.file.iter().map(|file| &file.kernel)) {

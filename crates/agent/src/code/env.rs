@@ -48,6 +48,7 @@ impl Env for TranslationEnv {
                 _ if mapping.may_change() && !self.protected.hold(part) => Changes::Silently,
                 // What is not a file's was made by the program, which may make it anew with the help of system calls.
                 Backing::Anonymous if mapping.start != self.vdso.start => Changes::Notified,
+                Backing::PrivateFile if mapping.may_change() => Changes::Notified,
                 _ => Changes::Never,
             }
         };

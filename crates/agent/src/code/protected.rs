@@ -128,7 +128,8 @@ fn pages(range: &Range<u64>) -> impl Iterator<Item = u64> + use<> {
 
 fn may_be_protected(mapping: &Mapping) -> bool {
     let wanted = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
-    mapping.backing == Backing::Anonymous && !mapping.shared && mapping.protection & wanted == wanted
+    // An image of a program that is mapped to be gone on with (a Lisp's core) is private as well.
+    mapping.backing != Backing::Shared && !mapping.shared && mapping.protection & wanted == wanted
 }
 
 /// The words of a page.

@@ -31,10 +31,10 @@ use crate::abi::each::{
 };
 use crate::abi::registers::RAX;
 use crate::abi::what::What;
-use crate::emit::pages::{load_from_table, page_counters};
+use crate::emit::pages::page_counters;
 use crate::emit::{Code, Emitter, Field, Memory, address, call_out, in_row, load_entry, reads_and_writes};
 use crate::ir::mark::State;
-use crate::{Config, Error, Shadow, Shape, Way, context};
+use crate::{Config, Error, Shape, Way, context};
 use alloc::vec::Vec;
 use numalens_isa::{Kind, PAGE_BITS};
 
@@ -88,18 +88,8 @@ impl CountStrategy<AccessAt<'_>> for EachInPlace {
         out.map_spilled();
         address(&mut out.hot, r.address, r.word, &access.address, access.shape);
         if keeps_flags {
-            out.scratch.take(&mut out.hot, RAX, live.registers);
-            out.map_spilled();
-            out.hot.constant(r.word, PAGE_BITS.into());
-            out.hot.shift_right_by(r.word, r.address, r.word);
-            if out.config.shadow == Shadow::FromContext {
-                out.hot.load(r.free, Memory::context(context::SHADOW_BASE));
-                out.hot
-                    .lea(r.word, Memory::Flat { base: Some(r.word), index: Some(r.free), scale: 1, displacement: 0 });
-            }
-            load_from_table(&mut out.hot, out.config.shadow, r.word);
-            out.map_hot(State::Counting);
-            out.hot.flags_to_rax();
+            out.hot.move64(r.word, r.address);
+            out.entry_before_flags(r.word, live.registers);
         } else {
             out.hot.move64(r.word, r.address);
             out.hot.shift_right(r.word, PAGE_BITS);

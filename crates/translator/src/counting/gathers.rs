@@ -41,7 +41,7 @@ fn describe(config: &Config, of: &AccessAt<'_>) -> What {
 
 /// Stores the indices, and loads the address without the index and the mask.
 fn prepare(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> [u8; 2] {
-    let registers = address_and_mask(out, of);
+    let registers = address_and_mask(out, of, 0);
     store_vector(&mut out.hot, of.instruction.memory_index(), of.instruction.has_op_mask());
     registers
 }

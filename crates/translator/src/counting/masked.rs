@@ -1,7 +1,8 @@
 //! Accesses under a mask: one at the first element that is active, or one if any is.
 
-use super::masks::{address_and_mask, is_byte_mask, lanes, one_place, put_address_and_mask};
+use super::masks::{address_and_mask, is_byte_mask, lanes, one_place};
 use super::strategy::{AccessAt, CountStrategy};
+use crate::abi::registers::RAX;
 use crate::abi::what::{Operation, What};
 use crate::emit::{Emitter, Memory, call_out, load_entry, reads_and_writes};
 use crate::ir::mark::State;
@@ -17,36 +18,54 @@ fn describe(of: &AccessAt<'_>) -> What {
     What { operation, size: size.next_power_of_two(), lanes: lanes(instruction), ..What::one(of.access.kind) }
 }
 
-/// In place, at the first active element: C libraries copy few bytes so. Flags are dead.
-pub(crate) struct FirstActive;
+/// In place: at the first active element (C libraries copy few bytes so), or of the one element that all are read from,
+/// if any is (encoders of video).
+pub(crate) struct MaskedInPlace;
 
-impl CountStrategy<AccessAt<'_>> for FirstActive {
+impl CountStrategy<AccessAt<'_>> for MaskedInPlace {
     const WAY: Way = Way::Elements;
 
     fn suits(config: &Config, of: &AccessAt<'_>) -> bool {
-        let is_simple = |what: What| what.operation == Operation::FirstActive && what.size <= 8;
+        let is_simple = |what: What| what.operation == Operation::AnyActive || what.size <= 8;
         let is_masked = of.access.shape == Shape::Masked && !of.access.address.narrow;
-        is_masked && of.live.flags == 0 && config.each.is_none() && is_simple(describe(of))
+        is_masked && config.each.is_none() && is_simple(describe(of))
     }
 
     fn write(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<(), Error> {
-        let &AccessAt { instruction, access, site, .. } = of;
+        let &AccessAt { access, site, live, .. } = of;
         let what = describe(of);
-        let [r1, r2] = address_and_mask(out, of);
-        // tzcnt r2, r2: 64 if there is none.
+        let keeps_flags = live.flags != 0;
+        let avoid = u16::from(keeps_flags) << RAX;
+        let [r1, r2] = address_and_mask(out, of, avoid);
+        let avoid = avoid | access.address.registers(access.shape) | 1 << r1 | 1 << r2;
+        let r3 = out.scratch.pick(&mut out.hot, live.registers, avoid);
+        if keeps_flags {
+            out.scratch.take(&mut out.hot, RAX, live.registers);
+            out.map_hot(State::Counting);
+            out.hot.flags_to_rax();
+        } else {
+            out.map_spilled();
+        }
+        // tzcnt r3, r2: 64 if there is none.
         out.hot.raw(&[0xf3]);
-        out.hot.registers(true, &[0x0f, 0xbc], r2, r2);
-        out.hot.compare(r2, i32::from(what.lanes));
+        out.hot.registers(true, &[0x0f, 0xbc], r3, r2);
+        out.hot.compare(r3, i32::from(what.lanes));
         let none = out.hot.relative(&[0x0f, 0x83]);
-        out.hot.lea(r1, Memory::Flat { base: Some(r1), index: Some(r2), scale: what.size, displacement: 0 });
-        out.hot.shift_right(r1, PAGE_BITS);
-        load_entry(&mut out.hot, out.config.shadow, r1);
-        let cold = out.count_entry(r1, reads_and_writes(access.kind), out.site_offset(site)?);
+        if what.operation == Operation::FirstActive {
+            out.hot.lea(r3, Memory::Flat { base: Some(r1), index: Some(r3), scale: what.size, displacement: 0 });
+        } else {
+            out.hot.move64(r3, r1);
+        }
+        out.hot.shift_right(r3, PAGE_BITS);
+        load_entry(&mut out.hot, out.config.shadow, r3);
+        let cold = out.count_entry(r3, reads_and_writes(access.kind), out.site_offset(site)?);
         let back = out.hot.here();
+        if keeps_flags {
+            out.hot.flags_from_rax();
+        }
         out.resolve_hot(none, back)?;
         out.resolve_hot(cold, out.cold.here())?;
         out.map_cold(State::Counting);
-        put_address_and_mask(&mut out.cold, instruction, access, [r1, r2]);
         call_out(&mut out.cold, &what, &[site], &[(0, r1), (1, r2)], r1);
         out.return_to(r1, back)
     }
@@ -63,7 +82,7 @@ impl CountStrategy<AccessAt<'_>> for MaskedApart {
     }
 
     fn write(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<(), Error> {
-        let registers = address_and_mask(out, of);
+        let registers = address_and_mask(out, of, 0);
         out.call_out_inline(&describe(of), of.site, &registers, registers[0])
     }
 }

@@ -5,10 +5,10 @@ use crate::emit::{Code, Emitter, address};
 use iced_x86::{Instruction, Mnemonic, OpKind, Register};
 use numalens_isa::Access;
 
-/// Loads the address of the operand and its mask into two registers.
-pub(crate) fn address_and_mask(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> [u8; 2] {
+/// Loads the address of the operand and its mask into two registers, others than those of `avoid`.
+pub(crate) fn address_and_mask(out: &mut Emitter<'_>, of: &AccessAt<'_>, avoid: u16) -> [u8; 2] {
     let &AccessAt { instruction, access, live, .. } = of;
-    let avoid = access.address.registers(access.shape);
+    let avoid = avoid | access.address.registers(access.shape);
     let r1 = out.scratch.pick(&mut out.hot, live.registers, avoid);
     let r2 = out.scratch.pick(&mut out.hot, live.registers, avoid | 1 << r1);
     out.map_spilled();

@@ -17,17 +17,16 @@
 //! the caches hold little of their code. (Another register for the column, and tables that are indexed, take gcc a
 //! sixth more code and 3 to 5 % more time.)
 //!
-//! Where flags are live, the same with instructions that leave them alone: `shrx` and `rorx` shift, `lea` adds, `jrcxz`
-//! tests; that needs rcx and two more registers.
+//! Where flags are live, `shrx` shifts, and they are put into rax (`lahf`, `seto`) once the word is there, and back from
+//! there in the end. What faults for an address that nobody can map does so before.
 
 use super::strategy::{AccessAt, CountStrategy};
-use crate::abi::registers::RCX;
+use crate::abi::registers::RAX;
 use crate::abi::what::What;
-use crate::emit::pages::{load_from_table, page_counters};
-use crate::emit::{Code, Emitter, Memory, address, call_out, in_row, load_entry, reads_and_writes};
+use crate::emit::{Emitter, address, call_out, load_entry, reads_and_writes};
 use crate::ir::mark::State;
-use crate::{Config, Error, Shadow, Shape, Way, context};
-use numalens_isa::{Kind, PAGE_BITS};
+use crate::{Config, Error, Shape, Way};
+use numalens_isa::PAGE_BITS;
 
 /// Flags are dead.
 pub(crate) struct Single;
@@ -65,7 +64,7 @@ impl CountStrategy<AccessAt<'_>> for Single {
     }
 }
 
-/// The flags are left alone.
+/// Flags are live: they are in rax meanwhile.
 pub(crate) struct SingleQuietly;
 
 impl CountStrategy<AccessAt<'_>> for SingleQuietly {
@@ -77,56 +76,29 @@ impl CountStrategy<AccessAt<'_>> for SingleQuietly {
 
     fn write(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<(), Error> {
         let &AccessAt { access, site, live, .. } = of;
-        let avoid = access.address.registers(access.shape) | 1 << RCX;
-        let r1 = out.scratch.pick(&mut out.hot, live.registers, avoid);
-        let r2 = out.scratch.pick(&mut out.hot, live.registers, avoid | 1 << r1);
+        let avoid = access.address.registers(access.shape);
+        let r1 = out.scratch.pick(&mut out.hot, live.registers, avoid | 1 << RAX);
+        // In the cold half the address cannot be had from rax any more.
+        let keeps_address = avoid >> RAX & 1 != 0;
+        let r2 = match access.address.fs || keeps_address {
+            true => out.scratch.pick(&mut out.hot, live.registers, avoid | 1 << RAX | 1 << r1),
+            false => r1,
+        };
         out.map_spilled();
         address(&mut out.hot, r1, r2, &access.address, access.shape);
-        out.scratch.take(&mut out.hot, RCX, live.registers);
-        out.map_spilled();
-        out.hot.constant(r2, PAGE_BITS.into());
-        out.hot.shift_right_by(r2, r1, r2);
-        if out.config.shadow == Shadow::FromContext {
-            out.hot.load(RCX, Memory::context(context::SHADOW_BASE));
-            out.hot.lea(r2, Memory::Flat { base: Some(r2), index: Some(RCX), scale: 1, displacement: 0 });
+        if keeps_address {
+            out.hot.move64(r2, r1);
         }
-        load_from_table(&mut out.hot, out.config.shadow, r2);
-        out.hot.move32(RCX, r2);
-        out.hot.raw(&[0xe3, 0]); // jrcxz unknown
-        let mut unknown = [Some(out.hot.bytes.len()), None];
-        if access.kind != Kind::Read {
-            let column = out.config.read_only() as i32;
-            let from = |displacement| Memory::base(RCX, displacement);
-            out.hot.memory(false, &[0x8d], RCX, from(-column)); // lea ecx, ..
-            out.hot.raw(&[0xe3, 0]); // jrcxz unknown
-            unknown[1] = Some(out.hot.bytes.len());
-            out.hot.memory(false, &[0x8d], RCX, from(column));
-        }
-        let (shift, counters) = page_counters(out.config, r2, reads_and_writes(access.kind));
-        out.hot.rotate_right(r2, r2, shift);
-        out.hot.move32(r2, r2);
-        out.map_hot(State::Counting);
-        let add = |code: &mut Code, memory: Memory, temporary: u8| {
-            code.load(temporary, memory);
-            code.lea(temporary, Memory::base(temporary, 1));
-            code.store(temporary, memory);
-        };
-        for (_, counter) in counters {
-            add(&mut out.hot, counter, r1);
-        }
-        let offset = out.site_offset(site)?;
-        add(&mut out.hot, in_row(RCX, offset), r1);
-        out.hot.raw(&[0xeb, 5]); // jmp past the next
-        for unknown in unknown.into_iter().flatten() {
-            let distance = out.hot.bytes.len() - unknown;
-            debug_assert!(distance < 128, "a short jump");
-            out.hot.bytes[unknown - 1] = distance as u8;
-        }
-        let cold = out.hot.relative(&[0xe9]);
-
+        out.entry_before_flags(r1, live.registers);
+        let cold = out.count_entry(r1, reads_and_writes(access.kind), out.site_offset(site)?);
         let back = out.hot.here();
+        out.hot.flags_from_rax();
         out.resolve_hot(cold, out.cold.here())?;
         out.map_cold(State::Counting);
+        match keeps_address {
+            true => out.cold.move64(r1, r2),
+            false => address(&mut out.cold, r1, r2, &access.address, access.shape),
+        }
         call_out(&mut out.cold, &What::one(access.kind), &[site], &[(0, r1)], r1);
         out.return_to(r1, back)
     }

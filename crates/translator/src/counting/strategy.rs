@@ -9,7 +9,7 @@ use super::gathers::{Gather, GatherApart};
 use super::images::ImageApart;
 use super::immediate::Immediate;
 use super::last_page::{ConstantPage, MovingPage};
-use super::masked::{FirstActive, MaskedApart};
+use super::masked::{MaskedApart, MaskedInPlace};
 use super::megamorphic::Megamorphic;
 use super::numbered_bits::BitsApart;
 use super::single::{Apart, Single, SingleQuietly};
@@ -83,7 +83,7 @@ pub(crate) fn count_access(out: &mut Emitter<'_>, of: &AccessAt<'_>) -> Result<O
         Apart,
         Single,
         SingleQuietly,
-        FirstActive,
+        MaskedInPlace,
         MaskedApart,
         Gather,
         GatherApart,

@@ -6,7 +6,7 @@ use crate::abi::registers::RAX;
 use crate::ir::mark::State;
 use crate::ir::plan::Group;
 use crate::{Config, Error, Shadow, Shape, SiteId, context};
-use numalens_isa::{Address, Kind, PAGE};
+use numalens_isa::{Address, Kind, PAGE, PAGE_BITS};
 
 /// How many of each an access is.
 pub(crate) fn reads_and_writes(kind: Kind) -> (u8, u8) {
@@ -31,6 +31,23 @@ impl Emitter<'_> {
         self.hot.increment(in_row(r1, row));
         count_in_page(&mut self.hot, self.config, r1, (reads, writes));
         unknown
+    }
+
+    /// The entry of the page of the address in `register`, and then the flags, which are live, in rax, which has to be
+    /// another one. Nothing that faults comes behind them.
+    pub fn entry_before_flags(&mut self, register: u8, live: u16) {
+        self.scratch.take(&mut self.hot, RAX, live);
+        self.map_spilled();
+        self.hot.constant(RAX, PAGE_BITS.into());
+        self.hot.shift_right_by(register, register, RAX);
+        if self.config.shadow == Shadow::FromContext {
+            self.hot.load(RAX, Memory::context(context::SHADOW_BASE));
+            let sum = Memory::Flat { base: Some(register), index: Some(RAX), scale: 1, displacement: 0 };
+            self.hot.lea(register, sum);
+        }
+        load_from_table(&mut self.hot, self.config.shadow, register);
+        self.map_hot(State::Counting);
+        self.hot.flags_to_rax();
     }
 
     /// Loads the entry of a page that is always the same, where flags are dead.
