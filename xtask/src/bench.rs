@@ -47,7 +47,14 @@ impl Options {
     /// Says which argument is wrong.
     pub fn parse(arguments: &[&str], root: &Path) -> Result<Self, String> {
         let numalens = root.join("target/release/numalens");
-        let mut options = Options { engine: "sample".to_owned(), suite: None, with: Vec::new(), rounds: 5, only: Vec::new(), numalens };
+        let mut options = Options {
+            engine: "sample".to_owned(),
+            suite: None,
+            with: Vec::new(),
+            rounds: 5,
+            only: Vec::new(),
+            numalens,
+        };
         let mut rest = arguments.iter();
         while let Some(&name) = rest.next() {
             let value = rest.next().ok_or_else(|| format!("{name}: unknown, or its value is missing"))?;

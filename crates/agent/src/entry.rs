@@ -213,8 +213,10 @@ count:
     push r9
     push r10
     push r11
-    push {no_flags}
-    popfq
+    # popfq takes longer than what it is for, nearly always.
+    test dword ptr [rsp + {count_saved} - 8], {other_flags}
+    jnz count_clean
+count_clear:
     mov rdi, gs:[{self_}]
     call {on_count}
 count_checked:
@@ -226,6 +228,28 @@ count_again:
     sub rsp, {count_saved}
     or qword ptr [rsp + {count_saved} - 8], {trap_flag}
 count_restore:
+    mov rax, [rsp + {count_saved} - 8]
+    test eax, {other_flags}
+    jnz count_restore_all
+    # The overflow flag by an addition, the others from ah.
+    mov ecx, eax
+    shr ecx, 11
+    and ecx, 1
+    mov ah, al
+    add cl, 127
+    sahf
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    pop rax
+    mov rsp, gs:[{count_stack}]
+    jmp qword ptr gs:[{count_return}]
+count_restore_all:
     pop r11
     pop r10
     pop r9
@@ -239,6 +263,10 @@ count_restore:
     mov rsp, gs:[{count_stack}]
     jmp qword ptr gs:[{count_return}]
 count_end:
+count_clean:
+    push {no_flags}
+    popfq
+    jmp count_clear
 
 signal_entry:
     mov rcx, rsp
@@ -336,6 +364,7 @@ spawn_helper:
     count_stack = const own::COUNT_STACK,
     count_frame = const own::COUNT_FRAME,
     count_saved = const COUNT_SAVED,
+    other_flags = const flags::TRAP | flags::DIRECTION | flags::NESTED | flags::ALIGNMENT,
     no_flags = const flags::NONE,
     trap_flag = const flags::TRAP,
     rt_sigreturn = const raw::__NR_rt_sigreturn,

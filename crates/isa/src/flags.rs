@@ -10,5 +10,9 @@ pub const TRAP: u64 = 1 << 8;
 pub const INTERRUPT: u64 = 1 << 9;
 /// String instructions go down.
 pub const DIRECTION: u64 = 1 << 10;
+/// A return from an interrupt goes to another task.
+pub const NESTED: u64 = 1 << 14;
 /// Breakpoints of the processor are passed over once.
 pub const RESUME: u64 = 1 << 16;
+/// Accesses that are not aligned fault.
+pub const ALIGNMENT: u64 = 1 << 18;

@@ -71,18 +71,18 @@ pub struct Args {
     #[arg(long, value_enum, value_name = "WHETHER", num_args = 0..=1, require_equals = true, default_value = "on", default_missing_value = "on")]
     pub(super) code: Switch,
 
-    /// Count accesses by cache line too: who shares lines, and whether the same words (exact engine; 30 to 270 times
+    /// Count accesses by cache line too: who shares lines, and whether the same words (exact engine; 2 to 60 times
     /// slower)
     #[arg(long)]
     pub(super) lines: bool,
 
     /// Look every access up in a private cache of its thread, and count those that miss too: 32k, 2M,16, 48k,12,64
-    /// (exact engine; 30 to 270 times slower)
+    /// (exact engine; 2 to 60 times slower)
     #[arg(long, value_name = "SIZE[,WAYS[,LINE]]", value_parser = cache::geometry)]
     pub(super) cache: Option<Geometry>,
 
     /// How accesses to pages that several objects share are attributed: by a few that are looked at, or each by its
-    /// address (exact engine; 30 to 270 times slower)
+    /// address (exact engine; 2 to 60 times slower)
     #[arg(long, value_enum, value_name = "HOW", default_value = "sampled")]
     pub(super) objects: Objects,
 

@@ -109,7 +109,7 @@ impl RecordPlan {
         let given: Vec<&str> = slow.into_iter().filter(|(given, _)| *given).map(|(_, option)| option).collect();
         (!given.is_empty()).then(|| {
             format!(
-                "{}: every access is looked at one by one, which takes 30 to 270 times the program's own time; choose a small input, or leave {} out",
+                "{}: every access is looked at one by one, which takes 2 to 60 times the program's own time; choose a small input, or leave {} out",
                 given.join(", "),
                 if given.len() == 1 { "it" } else { "them" }
             )

@@ -147,7 +147,7 @@ fn said(elapsed: Duration, cpu: Duration, seen: u64, slowdown: Slowdown) -> Stri
     };
     let (what, slower) = match slowdown {
         Slowdown::Counted => ("accesses", "usually several times slower".to_owned()),
-        Slowdown::OneByOne => ("accesses", "usually 30 to 270 times slower".to_owned()),
+        Slowdown::OneByOne => ("accesses", "usually 2 to 60 times slower".to_owned()),
         Slowdown::Measured => {
             let share = 100.0 * cpu.as_secs_f64() / elapsed.as_secs_f64().max(f64::MIN_POSITIVE);
             ("samples", format!("numalens itself takes {} of a CPU", numbers::percent(share)))
@@ -174,7 +174,7 @@ mod tests {
         let said = |slowdown| said(Duration::from_secs(10), Duration::from_millis(300), 3_400_000_000, slowdown);
         let line = |rest: &str| format!("numalens: recording for 10 s, 3.40 G {rest}");
         assert_eq!(said(Slowdown::Counted), line("accesses so far, usually several times slower"));
-        assert_eq!(said(Slowdown::OneByOne), line("accesses so far, usually 30 to 270 times slower"));
+        assert_eq!(said(Slowdown::OneByOne), line("accesses so far, usually 2 to 60 times slower"));
         assert_eq!(said(Slowdown::Measured), line("samples so far, numalens itself takes 3.0 % of a CPU"));
     }
 
