@@ -1,13 +1,13 @@
 package main
 
 import (
-	"fmt"
-	"sort"
-	"strings"
+    "fmt"
+    "sort"
+    "strings"
 )
 
 func main() {
-	words := []string{"b", "a"}
-	sort.Strings(words)
-	fmt.Println(strings.Join(words, ","))
+    words := []string{"b", "a"}
+    sort.Strings(words)
+    fmt.Println(strings.Join(words, ","))
 }

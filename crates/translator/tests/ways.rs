@@ -28,8 +28,8 @@ fn long_straight_line_code_is_grouped() {
     assert!(Way::ALL.windows(2).all(|pair| (pair[0] as u32) + 1 == pair[1] as u32));
 }
 
-/// An interpreter's piece ends with a jump to the next one, through an address that it has loaded: flags are dead there,
-/// and not at a jump to an address that was computed.
+/// An interpreter's piece ends with a jump to the next one, through an address that it has loaded: flags are dead
+/// there, and not at a jump to an address that was computed.
 #[test]
 fn flags_are_dead_where_interpreters_go_on() {
     let alone = |text: &str| {

@@ -261,8 +261,8 @@ impl InCache {
         code.relative(&[0x0f, 0x85]) // jne
     }
 
-    /// Looks for the line among the others of its set. It becomes the newest, and those before it one older each. Goes to
-    /// what is returned if it was there, and on behind if not: then the oldest is gone.
+    /// Looks for the line among the others of its set. It becomes the newest, and those before it one older each. Goes
+    /// to what is returned if it was there, and on behind if not: then the oldest is gone.
     fn search(&self, code: &mut Code, line: u8) -> Field {
         let mut found = Vec::with_capacity(self.sets.ways as usize);
         for number in 1..self.sets.ways {

@@ -17,8 +17,8 @@
 //! the caches hold little of their code. (Another register for the column, and tables that are indexed, take gcc a
 //! sixth more code and 3 to 5 % more time.)
 //!
-//! Where flags are live, `shrx` shifts, and they are put into rax (`lahf`, `seto`) once the word is there, and back from
-//! there in the end. What faults for an address that nobody can map does so before.
+//! Where flags are live, `shrx` shifts, and they are put into rax (`lahf`, `seto`) once the word is there, and back
+//! from there in the end. What faults for an address that nobody can map does so before.
 
 use super::strategy::{AccessAt, CountStrategy};
 use crate::abi::registers::RAX;
