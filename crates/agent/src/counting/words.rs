@@ -18,7 +18,7 @@ use crate::state::own;
 use crate::state::page_id::PageId;
 use crate::state::runtime::Runtime;
 use crate::state::thread::Thread;
-use crate::state::thread_context::{PAGES, ThreadContext};
+use crate::state::thread_context::{PAGES, ThreadContext, UPDATES_BYTES};
 use crate::sys::PAGE;
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -136,7 +136,11 @@ fn settle_page(runtime: &Runtime, threads: &[(u32, ThreadContext)], range: Range
         let counts = context.0 + PAGES + u64::from(number.0) * size_of::<PageCounts>() as u64;
         // SAFETY: a table of a thread that does not end meanwhile, with a record for each page; made of atomics.
         let counts = unsafe { &*(counts as *const PageCounts) };
-        if counts.reads.load(Relaxed) == 0 && counts.writes.load(Relaxed) == 0 {
+        // Of updates there is a counter of their own.
+        let updates = context.0 - UPDATES_BYTES + u64::from(number.0) * size_of::<u64>() as u64;
+        // SAFETY: as above, below the context.
+        let updates = unsafe { &*(updates as *const AtomicU64) };
+        if [&counts.reads, &counts.writes, updates].iter().all(|count| count.load(Relaxed) == 0) {
             continue;
         }
         let base = table(runtime, context.0, number);

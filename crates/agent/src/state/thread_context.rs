@@ -214,6 +214,8 @@ impl ThreadContext {
         if layout.cache.is_some() {
             let misses = self.0 + layout.misses();
             self.set(fixed::CACHE_MISSES, misses);
+            // No site's.
+            (0..fixed::MOST_CACHE_LATEST / 2).for_each(|two| self.set(fixed::CACHE_LATEST + 8 * two, u64::MAX));
             self.set(fixed::CACHE_PAGE_MISSES, table(misses + exact::thread::SITES_BYTES, PAGE_COUNTERS));
         }
         if layout.words {

@@ -59,6 +59,8 @@ struct Registers {
     /// Which words of its line the access covers.
     mask: u8,
     free: u8,
+    /// Where the turn of the line is.
+    turn: u8,
 }
 
 impl CountStrategy<AccessAt<'_>> for EachInPlace {
@@ -82,7 +84,9 @@ impl CountStrategy<AccessAt<'_>> for EachInPlace {
             register
         };
         // All of them here: where code leaves, the same are spilled everywhere.
-        let r = Registers { address: pick(out), word: pick(out), page: pick(out), mask: pick(out), free: pick(out) };
+        let [at, word, page, mask, free] = core::array::from_fn(|_| pick(out));
+        let turn = if each.lines { pick(out) } else { free };
+        let r = Registers { address: at, word, page, mask, free, turn };
         let counter = if each.words { pick(out) } else { r.mask };
         let cache = each.cache.map(|sets| InCache { sets, set: pick(out), moved: pick(out) });
         out.map_spilled();
@@ -161,23 +165,24 @@ impl Registers {
         leaves.push(code.relative(&[0x0f, 0x83])); // jae
     }
 
-    /// Whether the line is the thread's own and has these words.
+    /// Whether the line is the thread's own and has these words. The words are read first: only the thread itself makes
+    /// a turn its own, so they were of its turn if that is its own afterwards.
     fn look_at_turn(&self, code: &mut Code, masks: u32, leaves: &mut Vec<Field>) {
         code.move32(self.mask, self.address);
         code.shift_right(self.mask, 2);
         code.and_half(self.mask, (1 << LINE_TURNS_LOG2) - 16);
-        code.move64(self.free, self.page);
-        code.shift_left(self.free, LINE_TURNS_LOG2 - PAGE_COUNTERS_LOG2);
-        code.add_context(self.free, context::LINE_TURNS);
-        code.lea(self.free, Memory::Flat { base: Some(self.free), index: Some(self.mask), scale: 1, displacement: 0 });
-        code.memory(false, &[0x8b], self.mask, Memory::base(self.free, TURN_THREAD));
+        code.move64(self.turn, self.page);
+        code.shift_left(self.turn, LINE_TURNS_LOG2 - PAGE_COUNTERS_LOG2);
+        code.add_context(self.turn, context::LINE_TURNS);
+        code.lea(self.turn, Memory::Flat { base: Some(self.turn), index: Some(self.mask), scale: 1, displacement: 0 });
+        code.memory(false, &[0x8b], self.free, Memory::base(self.turn, TURN_WORDS));
+        code.memory(false, &[0x8b], self.mask, Memory::base(self.turn, TURN_THREAD));
         code.memory(false, &[0x3b], self.mask, Memory::context(context::LINE_THREAD)); // cmp
         leaves.push(code.relative(&[0x0f, 0x85])); // jne
         code.move32(self.mask, self.address);
         code.and_half(self.mask, 63);
         let entry = Memory::Context { index: Some(self.mask), scale: 4, offset: masks as i32 };
         code.memory(false, &[0x8b], self.mask, entry);
-        code.memory(false, &[0x8b], self.free, Memory::base(self.free, TURN_WORDS));
         code.registers(false, &[0xf7], 2, self.free); // not
         code.registers(false, &[0x85], self.mask, self.free); // test
         leaves.push(code.relative(&[0x0f, 0x85])); // jnz

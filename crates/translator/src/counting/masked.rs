@@ -19,7 +19,8 @@ fn describe(of: &AccessAt<'_>) -> What {
 }
 
 /// In place: at the first active element (C libraries copy few bytes so), or of the one element that all are read from,
-/// if any is (encoders of video).
+/// if any is (encoders of video). Where flags are live, a fault for an address that nobody can map has those of the
+/// look-up.
 pub(crate) struct MaskedInPlace;
 
 impl CountStrategy<AccessAt<'_>> for MaskedInPlace {

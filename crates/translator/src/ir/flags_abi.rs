@@ -3,7 +3,8 @@
 //! Nothing that a C compiler makes does, and it pays to know that: what is counted in the last instructions of a
 //! function need not keep the flags. The same goes for jumps through a pointer in memory ([`Pointers`]): the stubs of
 //! linkers, tail calls, and what interpreters and Haskell go from one piece to the next by. (Jumps to computed
-//! addresses are another matter, and so is a table's entry as a jump's operand: GMP's assembly begins its unrolled
+//! addresses are another matter, and so is a table's entry as a jump's operand, which
+//! compilers load first: GMP's assembly begins its unrolled
 //! loops by them, with flags set before.) But functions of SBCL say by the carry flag whether they return one value or
 //! several, and shared pieces of Erlang's compiled code are called for the zero flag. Both can be told when the code is
 //! translated, before it is executed for the first time:

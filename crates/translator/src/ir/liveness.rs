@@ -2,8 +2,8 @@
 //!
 //! Look-ahead starts at an address, follows jumps both ways, and stops at calls, returns, indirect jumps, system calls,
 //! at code that cannot be read, and when it has seen enough; beyond that everything is needed. Wrong answers are only
-//! ever too cautious, with one convention: flags are dead at calls and returns ([`super::flags_abi`] finds out where it
-//! does not hold).
+//! ever too cautious, with one convention: flags are dead at calls, returns, and jumps through pointers that were loaded
+//! ([`super::flags_abi`] finds out where it does not hold).
 
 use super::decode::LONGEST;
 use super::flags_abi::Pointers;
@@ -13,7 +13,7 @@ use crate::{Config, Env};
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Range;
-use iced_x86::{Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic};
+use iced_x86::{Decoder, DecoderError, DecoderOptions, FlowControl, Instruction, Mnemonic, OpKind};
 use numalens_isa::{PAGE, STATUS_FLAGS, Usage};
 
 /// Look-ahead instructions outside and inside of loops. In a loop it pays: what is dead there is dead on every
@@ -131,6 +131,8 @@ pub(crate) struct Liveness {
     nodes: Vec<Node>,
     numbers: [u8; NUMBERED],
     work: Vec<(u64, Edge)>,
+    /// The nodes of jumps through a register, each behind that of its load, with only straight code in between.
+    loaded_jumps: Vec<(u32, u32)>,
 }
 
 /// An answer, and how many instructions it looks ahead: `EXACT` where it saw every way to its end.
@@ -212,6 +214,7 @@ impl Liveness {
             nodes: Vec::new(),
             numbers: [0; NUMBERED],
             work: Vec::new(),
+            loaded_jumps: Vec::new(),
         }
     }
 
@@ -247,9 +250,14 @@ impl Liveness {
             return live;
         }
         let whole = self.explore(env, ip, budget);
+        self.doubt_loaded_jumps();
         fixpoint(&mut self.nodes);
-        // Each node is an answer of its own, the better the earlier it was seen.
+        // Each node is an answer of its own, the better the earlier it was seen; but for those between a load and the
+        // jump through it, to which one may come on another way.
         for (number, node) in self.nodes.iter().enumerate() {
+            if self.loaded_jumps.iter().any(|&(load, jump)| (load + 1..=jump).contains(&(number as u32))) {
+                continue;
+            }
             let looked = if whole { EXACT } else { budget - number as u16 };
             self.known.put(Known { ip: node.ip, live: node.live, looked });
         }
@@ -312,6 +320,7 @@ impl Liveness {
         self.nodes.clear();
         self.numbers = [0; NUMBERED];
         self.work.clear();
+        self.loaded_jumps.clear();
         self.work.push((start, None));
         let mut whole = true;
         while let Some((mut ip, mut from)) = self.work.pop() {
@@ -357,6 +366,12 @@ impl Liveness {
                         break;
                     }
                     FlowControl::IndirectBranch if pointers.lead(&instruction) => {
+                        if instruction.op0_kind() == OpKind::Register {
+                            let register = instruction.op0_register().number() as u32 & 15;
+                            let is_load = |node: &Node| node.usage.writes >> register & 1 != 0;
+                            let load = self.nodes.iter().rposition(is_load).unwrap_or_default();
+                            self.loaded_jumps.push((load as u32, number));
+                        }
                         self.end(from, self.at_call());
                         break;
                     }
@@ -368,6 +383,19 @@ impl Liveness {
             }
         }
         whole
+    }
+
+    /// All is needed behind a jump through a register to which another way comes, past its load.
+    fn doubt_loaded_jumps(&mut self) {
+        for &(load, jump) in &self.loaded_jumps {
+            let comes = |(number, node): (usize, &Node)| {
+                let mut successors = node.successors.iter().flatten();
+                successors.any(|&to| (load + 1..=jump).contains(&to) && number as u32 + 1 != to)
+            };
+            if self.nodes.iter().enumerate().any(comes) {
+                self.nodes[jump as usize].beyond = Live::ALL;
+            }
+        }
     }
 
     /// The instruction at `ip`, as of [`next`].
