@@ -136,8 +136,7 @@ impl CountStrategy<AccessAt<'_>> for EachInPlace {
         for leave in leaves {
             out.resolve_hot(leave, out.cold.here())?;
         }
-        let what = What::sized(access.kind, access.size);
-        call_out(&mut out.cold, &what, &[site], &[(0, r.address)], r.address);
+        call_out(&mut out.cold, &What::sized(access.kind, access.size), &[site], &[(0, r.address)], r.address);
         out.return_to(r.address, back)?;
         if keeps_flags {
             out.hot.flags_from_rax();

@@ -2,8 +2,8 @@
 //!
 //! Look-ahead starts at an address, follows jumps both ways, and stops at calls, returns, indirect jumps, system calls,
 //! at code that cannot be read, and when it has seen enough; beyond that everything is needed. Wrong answers are only
-//! ever too cautious, with one convention: flags are dead at calls, returns, and jumps through pointers that were loaded
-//! ([`super::flags_abi`] finds out where it does not hold).
+//! ever too cautious, with one convention: flags are dead at calls, returns, and jumps through pointers that were
+//! loaded ([`super::flags_abi`] finds out where it does not hold).
 
 use super::decode::LONGEST;
 use super::flags_abi::Pointers;
