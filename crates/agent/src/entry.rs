@@ -105,6 +105,18 @@ const COUNT_SAVED: u32 = 10 * 8;
 
 global_asm!(
     r#"
+    .macro COUNT_LOAD
+    pop r11
+    pop r10
+    pop r9
+    pop r8
+    pop rdi
+    pop rsi
+    pop rdx
+    pop rcx
+    pop rax
+    .endm
+
     .macro AGENT_SAVE
         mov gs:[{rdx}], rdx
         mov gs:[{rbx}], rbx
@@ -238,27 +250,11 @@ count_restore:
     mov ah, al
     add cl, 127
     sahf
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rdi
-    pop rsi
-    pop rdx
-    pop rcx
-    pop rax
+    COUNT_LOAD
     mov rsp, gs:[{count_stack}]
     jmp qword ptr gs:[{count_return}]
 count_restore_all:
-    pop r11
-    pop r10
-    pop r9
-    pop r8
-    pop rdi
-    pop rsi
-    pop rdx
-    pop rcx
-    pop rax
+    COUNT_LOAD
     popfq
     mov rsp, gs:[{count_stack}]
     jmp qword ptr gs:[{count_return}]

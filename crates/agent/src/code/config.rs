@@ -28,7 +28,7 @@ pub fn config(layout: &Layout, shadow: Shadow, header: &SessionHeader, is_virtua
             exact::debug::LOOPS => Scheme::Loops,
             _ => Scheme::LastPage,
         },
-        each: layout.each().then(|| layout.kept_of_each()),
+        each: layout.each(),
         most_sites: layout.sites,
         last_pages: layout.last_pages() as u32,
         executions: layout.executions() as u32,

@@ -158,15 +158,11 @@ impl Layout {
         if self.lines { self.communication() + exact::thread::COMMUNICATION_BYTES } else { self.lines() }
     }
 
-    /// Whether every access is counted by itself.
-    pub fn each(&self) -> bool {
-        self.lines || self.cache.is_some() || self.words
-    }
-
-    /// What is kept of every access.
-    pub fn kept_of_each(&self) -> Each {
+    /// What is kept of every access; none: they are not counted by themselves.
+    pub fn each(&self) -> Option<Each> {
         let sets = |Geometry { sets, ways, line_log2 }| CacheSets { sets, ways, line_log2 };
-        Each { lines: self.lines, cache: self.cache.map(sets), words: self.words }
+        let each = Each { lines: self.lines, cache: self.cache.map(sets), words: self.words };
+        (each != Each::default()).then_some(each)
     }
 
     /// Where accesses are counted by word.

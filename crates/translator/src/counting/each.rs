@@ -31,7 +31,7 @@ use crate::abi::each::{
 };
 use crate::abi::registers::RAX;
 use crate::abi::what::What;
-use crate::emit::pages::page_counters;
+use crate::emit::pages::{leave_unknown, page_counters};
 use crate::emit::{Code, Emitter, Field, Memory, address, call_out, in_row, load_entry, reads_and_writes};
 use crate::ir::mark::State;
 use crate::{Config, Error, Shape, Way, context};
@@ -91,11 +91,10 @@ impl CountStrategy<AccessAt<'_>> for EachInPlace {
         let cache = each.cache.map(|sets| InCache { sets, set: pick(out), moved: pick(out) });
         out.map_spilled();
         address(&mut out.hot, r.address, r.word, &access.address, access.shape);
+        out.hot.move64(r.word, r.address);
         if keeps_flags {
-            out.hot.move64(r.word, r.address);
             out.entry_before_flags(r.word, live.registers);
         } else {
-            out.hot.move64(r.word, r.address);
             out.hot.shift_right(r.word, PAGE_BITS);
             load_entry(&mut out.hot, out.config.shadow, r.word);
         }
@@ -148,16 +147,7 @@ impl CountStrategy<AccessAt<'_>> for EachInPlace {
 impl Registers {
     /// From the page's word to its counters.
     fn find_page(&self, code: &mut Code, config: &Config, kind: Kind, leaves: &mut Vec<Field>) {
-        leaves.push(match kind {
-            Kind::Read => {
-                code.registers(false, &[0x85], self.word, self.word); // test
-                code.relative(&[0x0f, 0x84]) // jz
-            }
-            _ => {
-                code.compare_half(self.word, config.read_only());
-                code.relative(&[0x0f, 0x86]) // jbe
-            }
-        });
+        leaves.push(leave_unknown(code, config, self.word, kind != Kind::Read));
         code.move64(self.page, self.word);
         code.shift_right(self.page, 32);
         code.compare_half(self.page, config.pages + (Each::MOST_PAGES << PAGE_COUNTERS_LOG2));

@@ -17,16 +17,7 @@ impl Emitter<'_> {
     /// Counts so many reads and writes of the page whose word is in `r1`, and one in a row of site counters, where
     /// flags are dead. Goes to what is returned if the page is not known.
     pub fn count_entry(&mut self, r1: u8, (reads, writes): (u8, u8), row: u32) -> Field {
-        let unknown = match writes {
-            0 => {
-                self.hot.registers(false, &[0x85], r1, r1); // test
-                self.hot.relative(&[0x0f, 0x84]) // jz
-            }
-            _ => {
-                self.hot.compare_half(r1, self.config.read_only());
-                self.hot.relative(&[0x0f, 0x86]) // jbe
-            }
-        };
+        let unknown = leave_unknown(&mut self.hot, self.config, r1, writes != 0);
         self.map_hot(State::Counting);
         self.hot.increment(in_row(r1, row));
         count_in_page(&mut self.hot, self.config, r1, (reads, writes));
@@ -103,6 +94,17 @@ pub(crate) fn load_from_table(code: &mut Code, shadow: Shadow, register: u8) {
         Shadow::FromContext => 0,
     };
     code.load(register, Memory::Flat { base: None, index: Some(register), scale: 8, displacement });
+}
+
+/// Goes to what is returned if the page whose word is in a register is not known, or, for one that writes, only as one
+/// that is read. The flags are lost.
+pub(crate) fn leave_unknown(code: &mut Code, config: &Config, word: u8, writes: bool) -> Field {
+    if writes {
+        code.compare_half(word, config.read_only());
+        return code.relative(&[0x0f, 0x86]); // jbe
+    }
+    code.registers(false, &[0x85], word, word); // test
+    code.relative(&[0x0f, 0x84]) // jz
 }
 
 /// Adds to the counters of the page whose word is in a register, where flags are dead; the register is lost.

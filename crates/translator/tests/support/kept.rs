@@ -1,8 +1,7 @@
 //! What is kept of every access in tests.
 
 use super::Mapping;
-use super::expected::PageCounts;
-use numalens_isa::Kind;
+use super::expected::{Expected, PageCounts, by_page};
 use numalens_translator::count::Run;
 use numalens_translator::{Each, context, line_masks};
 
@@ -21,7 +20,7 @@ pub struct Kept {
     sets: Mapping,
     misses: Mapping,
     /// What was counted out of line.
-    apart: PageCounts,
+    apart: Vec<Expected>,
     /// How many accesses were counted in place, and how many runs out of line.
     pub in_place: u64,
     pub out_of_line: u64,
@@ -40,7 +39,7 @@ impl Kept {
             words: Mapping::new(PAGES << 13, None, false),
             sets: Mapping::new(1 << 16, None, false),
             misses: Mapping::new(MISSES + (PAGES << 4), None, false),
-            apart: PageCounts::new(),
+            apart: Vec::new(),
             in_place: 0,
             out_of_line: 0,
         }
@@ -61,17 +60,15 @@ impl Kept {
         }
     }
 
-    /// Accesses that were counted out of line.
-    /// `has_way`: there is a way to count it in place.
+    /// Accesses were counted out of line. `has_way`: there is a way to count them in place.
     pub fn counted(&mut self, run: &Run, has_way: bool) {
         self.out_of_line += u64::from(has_way);
-        let sum = self.apart.entry(run.address >> 12).or_default();
-        *sum = sum_of(*sum, run.kind, run.count);
+        self.apart.push(Expected { kind: run.kind, address: run.address, count: run.count });
     }
 
     /// All accesses by page, of pages by their numbers, as each of the tables has them, since the last call.
     pub fn take(&mut self, slots: &[u64]) -> Vec<PageCounts> {
-        let apart = std::mem::take(&mut self.apart);
+        let apart = by_page(&std::mem::take(&mut self.apart));
         let (mut all, mut in_place) = (Vec::new(), 0);
         let mut read = |table: &mut Mapping, log2: u32, counts: fn(&[u8]) -> (u64, u64)| {
             let mut pages = apart.clone();
@@ -111,11 +108,4 @@ fn word(bytes: &[u8], at: usize) -> u64 {
 
 fn sum(counts: impl Iterator<Item = (u64, u64)>) -> (u64, u64) {
     counts.fold((0, 0), |sum, (reads, writes)| (sum.0 + reads, sum.1 + writes))
-}
-
-fn sum_of((reads, writes): (u64, u64), kind: Kind, count: u64) -> (u64, u64) {
-    (
-        reads.wrapping_add(if kind == Kind::Write { 0 } else { count }),
-        writes.wrapping_add(if kind == Kind::Read { 0 } else { count }),
-    )
 }
