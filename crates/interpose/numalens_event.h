@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define NUMALENS_MAGIC UINT64_C(0x736e656c616d756e)
-#define NUMALENS_VERSION 5
+#define NUMALENS_VERSION 6
 #define NUMALENS_PAGE 4096
 #define NUMALENS_HEADER_BYTES NUMALENS_PAGE
 #define NUMALENS_ACKNOWLEDGEMENTS 64
@@ -43,7 +43,7 @@ struct numalens_header {
     uint64_t unwrapped;
     uint64_t late;
     uint32_t every;
-    uint32_t reserved_word;
+    uint32_t patience_ms;
     uint64_t reserved_line[1];
     uint32_t acknowledged[NUMALENS_ACKNOWLEDGEMENTS];
     uint32_t clock_in_force;
@@ -54,7 +54,8 @@ struct numalens_header {
 struct numalens_control {
     uint64_t head;
     uint64_t lost;
-    uint64_t reserved[6];
+    uint64_t waited_in_vain;
+    uint64_t reserved[5];
 };
 
 /* A note slot; a wide slot begins with one. */

@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
 /// First word of the channel: "numalens" in ASCII, little endian.
 pub const MAGIC: u64 = 0x736e_656c_616d_756e;
 /// Version of layout and records. A writer that finds another one stays silent.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Bytes from the start of the channel to the ring controls.
 pub const HEADER_BYTES: usize = PAGE as usize;
 /// Places for acknowledgements; ticket `t` is answered in place `t % ACKNOWLEDGEMENTS`.
@@ -69,10 +69,10 @@ pub struct Header {
     pub unwrapped: AtomicU64,
     /// Records that came after the reader had given up their slot.
     pub late: AtomicU64,
-    /// 1: every block is reported, whatever the credit, and nothing may be lost: writers wait for room.
+    /// 1: every block is reported, whatever the credit.
     pub every: AtomicU32,
-    /// Fills the word.
-    pub reserved_word: AtomicU32,
+    /// Longest wait for room in a full ring, in milliseconds; 0: what finds none is lost.
+    pub patience_ms: AtomicU32,
     /// Keeps what follows on cache lines of its own.
     pub reserved_line: [AtomicU64; 1],
     /// Futex words: the last answered ticket of each place.
@@ -94,8 +94,11 @@ pub struct Control {
     pub head: AtomicU64,
     /// Records dropped because the ring was full.
     pub lost: AtomicU64,
+    /// 1: a writer has waited as long as it may, and nobody made room. None waits until there is room again: a reader
+    /// that has stopped costs one wait, not one for each block.
+    pub waited_in_vain: AtomicU64,
     /// Fills the cache line.
-    pub reserved: [AtomicU64; 6],
+    pub reserved: [AtomicU64; 5],
 }
 
 /// The two rings of a lane.

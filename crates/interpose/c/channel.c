@@ -174,19 +174,24 @@ static int hand_over(struct numalens_header *channel, const struct ring *ring, c
     return in_time;
 }
 
-/* A slot; where nothing may be lost, also of a full ring, as long as somebody is there to empty it. */
+/* A slot; of a full ring, too, when somebody empties it while it is worth to wait. */
 static void *slot_of(struct numalens_header *channel, const struct ring *ring, uint32_t tid, struct claim *claim) {
-    enum { PATIENCE_MS = 10000 };
-    for (int tries = 0;; tries++) {
+    uint64_t *in_vain = &ring->control->waited_in_vain;
+    uint32_t patience = __atomic_load_n(in_vain, __ATOMIC_RELAXED) ? 0 : channel->patience_ms;
+    for (uint32_t waited = 0;; waited++) {
         void *slot = numalens_claim(ring, tid, claim);
-        if (likely(slot != NULL)) return slot;
-        int waits = numalens_every && tries < PATIENCE_MS && __atomic_load_n(&channel->open, __ATOMIC_RELAXED) == 1
+        if (likely(slot != NULL)) {
+            if (unlikely(__atomic_load_n(in_vain, __ATOMIC_RELAXED))) __atomic_store_n(in_vain, 0, __ATOMIC_RELAXED);
+            return slot;
+        }
+        int waits = waited < patience && __atomic_load_n(&channel->open, __ATOMIC_RELAXED) == 1
             && sys3(SYS_KILL, channel->collector_pid, 0, 0) != -ESRCH_;
         if (!waits) break;
         ring_the_bell(channel);
         const struct timespec64 millisecond = {0, 1000000};
         sys3(SYS_NANOSLEEP, &millisecond, 0, 0);
     }
+    __atomic_store_n(in_vain, 1, __ATOMIC_RELAXED);
     __atomic_fetch_add(&ring->control->lost, 1, __ATOMIC_RELAXED);
     return NULL;
 }

@@ -53,7 +53,7 @@ fn agreements() -> Vec<(String, u64)> {
         )*};
     }
     header_fields!(magic version open lanes_log2 note_slots_log2 wide_slots_log2 collector_pid large mean large_mean large_credit
-        handshake handshake_ms doorbell reader_waiting ticket untracked unpassed unwrapped late every acknowledged clock_in_force clock);
+        handshake handshake_ms doorbell reader_waiting ticket untracked unpassed unwrapped late every patience_ms acknowledged clock_in_force clock);
     let constant = |name: String| {
         let upper = |(index, letter): (usize, char)| {
             let separator = if letter.is_uppercase() && index > 0 { "_" } else { "" };

@@ -12,8 +12,6 @@ use numalens_event::layout::{
 use numalens_event::record::{Call, Kind};
 use numalens_event::ring::{self, Position};
 
-/// How long a thread waits for room in the ring, where nothing may be lost and the reader lives.
-const PATIENCE_NS: u64 = 10_000_000_000;
 const FUTEX_WAKE: u32 = 1;
 
 /// The channel, mapped.
@@ -107,10 +105,14 @@ impl Channel {
             (control, core::slice::from_raw_parts(slots, kind.slot_words() << slots_log2))
         };
         let claim_of = |slot: usize| &slots[slot * kind.slot_words()];
-        let Some(position) = self.reserve(|| ring::reserve(slots_log2, &control.head, claim_of, tid)) else {
+        let reserve = || ring::reserve(slots_log2, &control.head, claim_of, tid);
+        let Some(position) = reserve().or_else(|| self.wait_for_room(control, reserve)) else {
             control.lost.fetch_add(1, Relaxed);
             return false;
         };
+        if control.waited_in_vain.load(Relaxed) != 0 {
+            control.waited_in_vain.store(0, Relaxed);
+        }
         let first = position.slot(slots_log2) * kind.slot_words();
         let words = &slots[first..first + kind.slot_words()];
         let payload = fill(words);
@@ -130,21 +132,26 @@ impl Channel {
         in_time
     }
 
-    fn reserve(&self, reserve: impl Fn() -> Option<Position>) -> Option<Position> {
+    /// Waits for somebody to empty a full ring while it is worth to.
+    fn wait_for_room(&self, control: &Control, reserve: impl Fn() -> Option<Position>) -> Option<Position> {
+        let header = self.header();
+        if control.waited_in_vain.load(Relaxed) != 0 {
+            return None;
+        }
         let begun = sys::now_ns();
-        loop {
+        let patience = u64::from(header.patience_ms.load(Relaxed)) * 1_000_000;
+        while self.is_open()
+            && sys::now_ns().saturating_sub(begun) < patience
+            && sys::exists(header.collector_pid.load(Relaxed))
+        {
+            self.ring_the_bell();
+            sys::nap();
             if let Some(position) = reserve() {
                 return Some(position);
             }
-            let header = self.header();
-            let is_read = self.is_open() && sys::exists(header.collector_pid.load(Relaxed));
-            let waits = header.every.load(Relaxed) != 0 && is_read;
-            if !waits || sys::now_ns().saturating_sub(begun) > PATIENCE_NS {
-                return None;
-            }
-            self.ring_the_bell();
-            sys::nap();
         }
+        control.waited_in_vain.store(1, Relaxed);
+        None
     }
 
     fn ring_the_bell(&self) {

@@ -24,6 +24,11 @@ const LARGE: u64 = PAGE;
 /// So many of them at once, and so many more every second.
 const LARGE_BURST: u32 = 1 << 16;
 const LARGE_PER_SECOND: u32 = 20_000;
+/// How long a program waits for room. Its pace is the agents' anyway, so a reader that a busy machine keeps from its
+/// processor should cost no record: a program fills a ring in 20 ms.
+const PATIENCE: Duration = Duration::from_millis(500);
+/// The same where nothing may be lost.
+const PATIENCE_FOR_EVERY: Duration = Duration::from_secs(10);
 /// Bytes of call stacks among which it is worth to look for those that are still needed.
 const MANY_BYTES: usize = 16 << 20;
 
@@ -107,6 +112,7 @@ impl Heap {
             shape: if every { EVERY_BLOCK } else { Shape::default() },
             large: if every { 1 } else { LARGE },
             every,
+            patience: if every { PATIENCE_FOR_EVERY } else { PATIENCE },
             large_burst: LARGE_BURST,
             large_per_second: LARGE_PER_SECOND,
             handshake: None,

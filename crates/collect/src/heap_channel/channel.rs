@@ -38,8 +38,10 @@ pub struct HeapOptions {
     /// Mean bytes between two recorded large allocations of a thread while there are more than that; it is doubled like
     /// `mean` when these are again more than `large_per_second`.
     pub large_mean: u64,
-    /// Every block is reported, and writers wait for room where there is none.
+    /// Every block is reported.
     pub every: bool,
+    /// How long a writer waits for room in a full ring.
+    pub patience: Duration,
     /// How long a process waits for [`HeapChannel::acknowledge`] before it exits or replaces itself; `None`: not at
     /// all.
     pub handshake: Option<Duration>,
@@ -56,6 +58,7 @@ impl Default for HeapOptions {
             large_per_second: 5_000,
             large_mean: 64 << 20,
             every: false,
+            patience: Duration::ZERO,
             handshake: None,
         }
     }
@@ -159,9 +162,9 @@ impl HeapChannel {
         header.mean.store(options.mean, Ordering::Relaxed);
         header.large_mean.store(options.large_mean, Ordering::Relaxed);
         set(&header.every, options.every.into());
+        set(&header.patience_ms, in_milliseconds(options.patience));
         set(&header.handshake, u32::from(options.handshake.is_some()));
-        let wait = options.handshake.unwrap_or_default().as_millis();
-        set(&header.handshake_ms, u32::try_from(wait).unwrap_or(u32::MAX));
+        set(&header.handshake_ms, in_milliseconds(options.handshake.unwrap_or_default()));
         set(&header.open, 1);
         header.magic.store(MAGIC, Ordering::Release);
     }
@@ -237,4 +240,9 @@ fn memory_file(name: &str, content: &[u8]) -> io::Result<File> {
     let mut file = File::from(fd);
     file.write_all(content)?;
     Ok(file)
+}
+
+/// As the header has it: the longest there is where it does not fit.
+fn in_milliseconds(time: Duration) -> u32 {
+    u32::try_from(time.as_millis()).unwrap_or(u32::MAX)
 }

@@ -238,14 +238,37 @@ fn scribbled_slots_are_counted_and_passed_over() {
     assert!(events <= 32);
 }
 
+/// A program that allocates a hundred blocks, and a channel with room for sixteen.
+fn more_than_fit(directory: &Path, patience: Duration) -> Option<(PathBuf, HeapOptions)> {
+    let source = r#"#include <stdlib.h>
+        int main(void) { for (int i = 0; i < 100; i++) { void *volatile p = malloc(50000); free(p); } return 0; }"#;
+    let shape = Shape { lanes_log2: 0, note_slots_log2: 5, wide_slots_log2: 4 };
+    let options = HeapOptions { shape, patience, handshake: None, ..HeapOptions::default() };
+    Some((compile(directory, "full", source, "cc", &[])?, options))
+}
+
+#[test]
+fn a_writer_waits_for_room_when_it_is_told_to() {
+    let directory = tempfile::tempdir().expect("directory");
+    let Some((program, options)) = more_than_fit(directory.path(), Duration::from_secs(1000)) else { return };
+    let mut channel = HeapChannel::create(&options).expect("channel");
+    let mut child = observed(&channel, program).spawn().expect("program");
+    while channel.control(0, RingKind::Wides).head.load(Ordering::Relaxed) < 16 {
+        std::thread::yield_now();
+    }
+    let mut allocations = 0;
+    let mut ended = false;
+    while !std::mem::replace(&mut ended, child.try_wait().expect("child").is_some()) {
+        channel.drain(&mut |event| allocations += u64::from(seen(event).kind == "alloc"));
+    }
+    assert_eq!((allocations, channel.losses()), (100, HeapLosses::default()));
+}
+
 #[test]
 fn a_full_ring_drops_and_counts() {
     let directory = tempfile::tempdir().expect("directory");
-    let source = r#"#include <stdlib.h>
-        int main(void) { for (int i = 0; i < 100; i++) { void *volatile p = malloc(50000); free(p); } return 0; }"#;
-    let Some(program) = compile(directory.path(), "full", source, "cc", &[]) else { return };
-    let shape = Shape { lanes_log2: 0, note_slots_log2: 5, wide_slots_log2: 4 };
-    let options = HeapOptions { shape, handshake: None, ..HeapOptions::default() };
+    // One wait is in vain; should each be, this would take minutes.
+    let Some((program, options)) = more_than_fit(directory.path(), Duration::from_secs(2)) else { return };
     let mut channel = HeapChannel::create(&options).expect("channel");
     let status = observed(&channel, program).status().expect("program");
     assert!(status.success());
@@ -254,5 +277,6 @@ fn a_full_ring_drops_and_counts() {
     // 16 wides: one tells where the process runs. Of the others no release is told either: they are not tracked.
     assert_eq!(allocations, 15);
     assert_eq!((summary.lost, channel.losses().full), (85, 85));
+    assert_eq!(channel.control(0, RingKind::Wides).waited_in_vain.load(Ordering::Relaxed), 1);
     assert_eq!(channel.drain(&mut |_| ()), DrainSummary { events: 0, lost: 0, waits: false });
 }
