@@ -17,6 +17,10 @@
 #define NUMALENS_PAYLOAD_BYTES ((NUMALENS_WIDE_WORDS - NUMALENS_PAYLOAD_WORD) * 8)
 #define NUMALENS_ATTEMPTS 64
 #define NUMALENS_FLAG_ASK 1
+#define NUMALENS_FLAG_FRAMES 2
+#define NUMALENS_RUNTIME_LOG_START 4096
+#define NUMALENS_RUNTIME_LOG_BYTES (256ul << 20)
+#define NUMALENS_PUBLISHED (UINT64_C(1) << 63)
 #define NUMALENS_MOST_NAME_BYTES 120
 
 struct numalens_clock { uint64_t ticks, ns, ns_per_tick; };
@@ -44,7 +48,7 @@ struct numalens_header {
     uint64_t late;
     uint32_t every;
     uint32_t patience_ms;
-    uint64_t reserved_line[1];
+    uint64_t runtime_log;
     uint32_t acknowledged[NUMALENS_ACKNOWLEDGEMENTS];
     uint32_t clock_in_force;
     uint32_t reserved_half;
@@ -108,6 +112,14 @@ enum numalens_kind {
     NUMALENS_REGION = 18,
     NUMALENS_MAY_END = 19,
     NUMALENS_KEPT = 20,
+};
+
+/* The log of runtimes: crates/event/src/runtime_log.rs. */
+enum numalens_told {
+    NUMALENS_TOLD_METHOD = 1,
+    NUMALENS_TOLD_CODE = 2,
+    NUMALENS_TOLD_STUB = 3,
+    NUMALENS_TOLD_GONE = 4,
 };
 
 enum numalens_call {

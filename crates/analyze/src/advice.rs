@@ -205,12 +205,12 @@ fn finding(usages: &Usages, candidate: Candidate, openmp: bool) -> Option<Findin
     };
     (gain.0 >= LEAST_GAIN).then(|| {
         let place = candidate.place.map(|place| place.location);
-        let language = snippets::language(place.as_ref(), openmp);
+        let language = snippets::language(place.as_ref(), usages.dataset.code.managed(), openmp);
         Finding {
             pattern: candidate.pattern,
             remedy: candidate.remedy,
             in_code: snippets::in_code(candidate.remedy, language, candidate.name.as_deref()),
-            without_code: snippets::without_code(candidate.remedy, openmp).to_string(),
+            without_code: snippets::without_code(candidate.remedy, language).to_string(),
             place,
             object: candidate.object,
             evidence: candidate.evidence,

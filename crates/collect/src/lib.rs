@@ -4,6 +4,7 @@
 //!   sample, exact        the engines: what they watch, and how they count
 //!     session            who did what to which page: facts of a recording, and its profile
 //!     heap_channel       what the preloaded library reports of heap blocks
+//!     runtimes           what runtimes say of code that they make
 //!     launch             a command that is started, its signals, how recordings are meant and end
 //!     perf, hardware     events of the kernel and of the processor
 //!     homes, unwind      questions about pages and call stacks
@@ -23,9 +24,11 @@ pub mod homes;
 pub mod launch;
 pub mod limits;
 pub mod measure;
+mod memory_file;
 pub mod perf;
 pub mod rank;
 mod refused;
+pub mod runtimes;
 pub mod sample;
 pub mod session;
 pub mod unwind;

@@ -49,6 +49,7 @@ mod vmas;
 use crate::homes::{thread_affinity, thread_policy};
 use crate::perf::{Batch, Payload, Record};
 use crate::rank;
+use crate::runtimes::{RuntimeLog, Runtimes};
 use clock::Clock;
 pub use counted::{BegunThread, CodePlace};
 pub use counted_objects::SeenAccess;
@@ -119,6 +120,7 @@ pub struct Session {
     observed: Observed,
     unobserved: Unobserved,
     pending: Pending,
+    runtimes: Runtimes,
     output: Output,
     pub tally: Tally,
 }
@@ -138,10 +140,16 @@ impl Session {
             observed: Observed::new(options.start_paused),
             unobserved: Unobserved::default(),
             pending: Pending::default(),
+            runtimes: Runtimes::default(),
             output,
             tally: Tally::default(),
             options,
         }
+    }
+
+    /// Runtimes tell of their code in a log.
+    pub fn listen_to_runtimes(&mut self, log: Option<RuntimeLog>) {
+        log.into_iter().for_each(|log| self.runtimes.listen(log));
     }
 
     /// So many records were lost since the start: at least those that the rings reported.

@@ -73,8 +73,9 @@ pub struct Header {
     pub every: AtomicU32,
     /// Longest wait for room in a full ring, in milliseconds; 0: what finds none is lost.
     pub patience_ms: AtomicU32,
-    /// Keeps what follows on cache lines of its own.
-    pub reserved_line: [AtomicU64; 1],
+    /// The collector's descriptor of the [log of runtimes](crate::runtime_log), which stands beside the channel in
+    /// `/proc/PID/fd`.
+    pub runtime_log: AtomicU64,
     /// Futex words: the last answered ticket of each place.
     pub acknowledged: [AtomicU32; ACKNOWLEDGEMENTS],
     /// Which of `clock` is in force.

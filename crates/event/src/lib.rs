@@ -18,6 +18,7 @@
 //! - [`rank`]: what a launcher of MPI programs tells each of them.
 //! - [`page`]: how large a page is, to both sides.
 //! - [`request`]: what a program may ask for by `include/numalens.h`.
+//! - [`runtime_log`]: what a runtime says of code that it makes, in a second memory file.
 //!
 //! The crate has no unsafe code and no I/O: whoever maps the memory presents it as words.
 #![no_std]
@@ -30,3 +31,4 @@ pub mod rank;
 pub mod record;
 pub mod request;
 pub mod ring;
+pub mod runtime_log;

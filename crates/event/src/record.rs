@@ -109,6 +109,9 @@ numbered! {
 
 /// Flag: the mask did not fit or the thread is not known; ask the kernel.
 pub const FLAG_ASK: u8 = 1;
+/// Flag of an allocation: the payload is not a stack but a runtime's frames, innermost first, each a method and a
+/// bytecode of the [log of runtimes](crate::runtime_log).
+pub const FLAG_FRAMES: u8 = 2;
 
 /// A slot as a record, borrowed from a private copy of it: shared memory may change under the reader.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +137,7 @@ impl<'a> Record<'a> {
         Call::from_number((self.words[1] >> 16) as u8)
     }
 
-    /// [`FLAG_ASK`] or 0.
+    /// [`FLAG_ASK`], [`FLAG_FRAMES`] or 0.
     pub fn flags(self) -> u8 {
         (self.words[1] >> 24) as u8
     }

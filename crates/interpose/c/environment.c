@@ -47,6 +47,17 @@ HIDDEN int numalens_take_environment(char **path) {
     return file_identity(library_path, &library_file);
 }
 
+HIDDEN int numalens_beside_channel(char *path, size_t room, uint32_t descriptor) {
+    size_t end = length(channel_path), digits = 1;
+    while (end && channel_path[end - 1] != '/') end--;
+    for (uint32_t rest = descriptor; rest > 9; rest /= 10) digits++;
+    if (!end || end + digits >= room) return 0;
+    for (size_t i = 0; i < end; i++) path[i] = channel_path[i];
+    path[end + digits] = 0;
+    for (; digits; descriptor /= 10) path[end + --digits] = (char)('0' + descriptor % 10);
+    return 1;
+}
+
 /* A child that starts without the library, which the report says. */
 static COLD size_t unpassed(void) {
     __atomic_fetch_add(&numalens_channel->unpassed, 1, __ATOMIC_RELAXED);

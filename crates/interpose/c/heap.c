@@ -183,13 +183,28 @@ HIDDEN void numalens_takes(void *p) {
  * is tracked under another address. */
 static const void *key_of_told(const void *block) { return (const void *)((uint64_t)block | UINT64_C(1) << 63); }
 
+static int tell_block(const void *block, size_t n, struct wide_record *record) {
+    if (!chosen(n, &record->mean) || !(record->time = know(key_of_told(block), n, 0))) return 0;
+    record->kind = NUMALENS_ALLOC;
+    record->call = NUMALENS_CALL_DECLARED;
+    record->operands[0] = (uint64_t)block;
+    record->operands[1] = n;
+    int told = numalens_tell_wide(record);
+    if (told) numalens_process->lived = 1;
+    else forget(key_of_told(block), &record->time);
+    return told;
+}
+
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame) {
-    uint64_t mean, time;
-    if (!block || !numalens_charge(n) || !chosen(n, &mean) || !(time = know(key_of_told(block), n, 0))) return;
-    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_DECLARED, .time = time,
-        .operands = {(uint64_t)block, n, 0, 0}, .mean = mean, .frame = frame};
-    if (numalens_tell_wide(&record)) numalens_process->lived = 1;
-    else forget(key_of_told(block), &time);
+    struct wide_record record = {.frame = frame};
+    if (block && numalens_charge(n)) tell_block(block, n, &record);
+}
+
+/* An object of a runtime, which has found it worth telling; allocated at `frames`, innermost first. What was touched of
+ * its memory `since` then was touched for it. */
+HIDDEN int numalens_told_object(const void *object, size_t n, uint64_t since, const struct runtime_frame *frames, int count) {
+    struct wide_record record = {.flags = NUMALENS_FLAG_FRAMES, .operands = {0, 0, since}, .payload = frames, .payload_bytes = (uint32_t)count * sizeof *frames};
+    return tell_block(object, n, &record);
 }
 
 HIDDEN void numalens_told_free(const void *block) {

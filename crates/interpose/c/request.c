@@ -38,7 +38,7 @@ HIDDEN uint64_t numalens_when_moved(void) {
     return request(NUMALENS_REQUEST_WHEN_MOVED, NULL, &time) ? time : 0;
 }
 
-static void tell(enum numalens_kind kind, uint64_t first, const char *name, int must) {
+HIDDEN void numalens_tell_text(enum numalens_kind kind, uint64_t first, const char *name, int must) {
     if (!numalens_connect()) return;
     uint64_t text[(NUMALENS_MOST_NAME_BYTES + 7) / 8] = {0};
     uint32_t bytes = 0;
@@ -55,12 +55,12 @@ EXPORT __attribute__((noinline)) void numalens_hook(unsigned long what, const vo
     switch (what) {
     case NUMALENS_REQUEST_START:
     case NUMALENS_REQUEST_STOP:
-    case NUMALENS_REQUEST_MOVED: tell(NUMALENS_REQUEST, what, NULL, 1); break;
+    case NUMALENS_REQUEST_MOVED: numalens_tell_text(NUMALENS_REQUEST, what, NULL, 1); break;
     case NUMALENS_REQUEST_BEGIN:
     case NUMALENS_REQUEST_END:
-    case NUMALENS_REQUEST_MARK: tell(NUMALENS_REQUEST, what, first, 0); break;
+    case NUMALENS_REQUEST_MARK: numalens_tell_text(NUMALENS_REQUEST, what, first, 0); break;
     case NUMALENS_REQUEST_ALLOC: numalens_told_alloc(first, second, __builtin_frame_address(0)); break;
     case NUMALENS_REQUEST_FREE: numalens_told_free(first); break;
-    case NUMALENS_REQUEST_NAME: tell(NUMALENS_NAME, (uint64_t)first, (const char *)second, 0); break;
+    case NUMALENS_REQUEST_NAME: numalens_tell_text(NUMALENS_NAME, (uint64_t)first, (const char *)second, 0); break;
     }
 }

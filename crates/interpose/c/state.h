@@ -72,6 +72,8 @@ HIDDEN size_t numalens_environment_entries(char *const *from); /* room to give t
 HIDDEN void numalens_environment_restore(char **environment, char *const *original);
 HIDDEN char *const *numalens_environment(char *const *from, char **room, struct environment *text);
 
+HIDDEN int numalens_beside_channel(char *path, size_t room, uint32_t descriptor); /* another of the collector's files */
+
 /* resolve.c: the definition that the program would use if this library were not there. */
 HIDDEN void *numalens_next(const char *name);
 HIDDEN void *numalens_next_of(const char *name, const void *caller); /* of several, that of a library which the caller's object needs */
@@ -100,7 +102,9 @@ HIDDEN void numalens_tell_mbind(uint64_t begun, uint64_t address, uint64_t n, in
 HIDDEN void numalens_tell_migrate(uint64_t begun, int pid);
 HIDDEN void numalens_tell_move(uint64_t begun, int pid, unsigned long count, const int *nodes);
 
-/* request.c: to the agent */
+/* request.c */
+HIDDEN void numalens_tell_text(enum numalens_kind kind, uint64_t first, const char *name, int must);
+/* to the agent: */
 HIDDEN uint64_t numalens_born(const void *key, size_t n);         /* the time to tell of it with */
 HIDDEN size_t numalens_dies(const void *key, uint64_t *time); /* the same; returns how long it was, 0: not known */
 HIDDEN uint64_t numalens_when_moved(void);                     /* by the latest mremap; 0: there is no agent */
@@ -111,6 +115,8 @@ HIDDEN void numalens_gave(enum numalens_call call, void *address, size_t n, uint
 HIDDEN void numalens_takes(void *address);
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame);
 HIDDEN void numalens_told_free(const void *block);
+struct runtime_frame { uint64_t method; int64_t bytecode; };
+HIDDEN int numalens_told_object(const void *object, size_t n, uint64_t since, const struct runtime_frame *frames, int count);
 
 extern char **environ __attribute__((weak));
 extern int *__errno_location(void) __attribute__((weak));

@@ -6,9 +6,10 @@ use std::process::Command;
 
 use numalens_event::layout::*;
 use numalens_event::page::PAGE;
-use numalens_event::record::{Call, FLAG_ASK, Kind};
+use numalens_event::record::{Call, FLAG_ASK, FLAG_FRAMES, Kind};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
 use numalens_event::ring::ATTEMPTS;
+use numalens_event::runtime_log::{self, Told};
 use object::elf::{DT_NEEDED, DT_VERNEED, FileHeader64};
 use object::read::elf::{Dyn, FileHeader};
 use object::{Endianness, Object, ObjectSymbol};
@@ -27,6 +28,10 @@ fn agreements() -> Vec<(String, u64)> {
         ("NUMALENS_PAYLOAD_BYTES", PAYLOAD_BYTES as u64),
         ("NUMALENS_ATTEMPTS", ATTEMPTS as u64),
         ("NUMALENS_FLAG_ASK", u64::from(FLAG_ASK)),
+        ("NUMALENS_FLAG_FRAMES", u64::from(FLAG_FRAMES)),
+        ("NUMALENS_RUNTIME_LOG_START", runtime_log::START as u64),
+        ("NUMALENS_RUNTIME_LOG_BYTES", runtime_log::BYTES as u64),
+        ("NUMALENS_PUBLISHED", runtime_log::PUBLISHED),
         ("NUMALENS_MOST_NAME_BYTES", MOST_NAME_BYTES as u64),
         ("sizeof(struct numalens_header)", size_of::<Header>() as u64),
         ("sizeof(struct numalens_control)", size_of::<Control>() as u64),
@@ -53,7 +58,7 @@ fn agreements() -> Vec<(String, u64)> {
         )*};
     }
     header_fields!(magic version open lanes_log2 note_slots_log2 wide_slots_log2 collector_pid large mean large_mean large_credit
-        handshake handshake_ms doorbell reader_waiting ticket untracked unpassed unwrapped late every patience_ms acknowledged clock_in_force clock);
+        handshake handshake_ms doorbell reader_waiting ticket untracked unpassed unwrapped late every patience_ms runtime_log acknowledged clock_in_force clock);
     let constant = |name: String| {
         let upper = |(index, letter): (usize, char)| {
             let separator = if letter.is_uppercase() && index > 0 { "_" } else { "" };
@@ -63,6 +68,7 @@ fn agreements() -> Vec<(String, u64)> {
     };
     all.extend(Kind::ALL.iter().map(|&kind| (format!("NUMALENS_{}", constant(format!("{kind:?}"))), kind as u64)));
     all.extend(Call::ALL.iter().map(|&call| (format!("NUMALENS_CALL_{}", constant(format!("{call:?}"))), call as u64)));
+    all.extend(Told::ALL.iter().map(|&told| (format!("NUMALENS_TOLD_{}", constant(format!("{told:?}"))), told as u64)));
     let request =
         |&request: &Request| (format!("NUMALENS_REQUEST_{}", constant(format!("{request:?}"))), request as u64);
     all.extend(Request::ALL.iter().map(request));
@@ -125,7 +131,7 @@ fn the_library_loads_into_any_libc() {
         _Znwm _Znam _ZnwmRKSt9nothrow_t _ZnamRKSt9nothrow_t _ZnwmSt11align_val_t _ZnamSt11align_val_t \
         _ZnwmSt11align_val_tRKSt9nothrow_t _ZnamSt11align_val_tRKSt9nothrow_t _ZdlPv _ZdaPv _ZdlPvm _ZdaPvm _ZdlPvRKSt9nothrow_t \
         _ZdaPvRKSt9nothrow_t _ZdlPvSt11align_val_t _ZdaPvSt11align_val_t _ZdlPvmSt11align_val_t _ZdaPvmSt11align_val_t \
-        _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t";
+        _ZdlPvSt11align_val_tRKSt9nothrow_t _ZdaPvSt11align_val_tRKSt9nothrow_t dlsym";
     let mut expected: Vec<&str> = interposed.split_whitespace().collect();
     let mut exported: Vec<&str> = file
         .dynamic_symbols()

@@ -70,9 +70,15 @@ pub fn symbolize_rows(
     symbolize(sites, modules, options, previous, Early::default())
 }
 
-/// The same for who has asked early, and has no names of an earlier run.
-pub fn symbolize_with(early: Early, sites: &[Site], modules: &[Module], options: &Options) -> Outcome {
-    symbolize(sites, modules, options, None, early)
+/// The same for who has asked early. `told`: what runtimes have said of their code, as `previous`.
+pub fn symbolize_with(
+    early: Early,
+    sites: &[Site],
+    modules: &[Module],
+    options: &Options,
+    told: (&[Function], &[Frame]),
+) -> Outcome {
+    symbolize(sites, modules, options, Some(told), early)
 }
 
 fn symbolize(

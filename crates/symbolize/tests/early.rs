@@ -41,8 +41,11 @@ fn names_that_were_found_early_are_those_of_one_search() {
         assert!(expected.frames.len() > 2000 && expected.doubts.len() > 2);
         for known in [0, sites.len() / 3, sites.len()] {
             let early = name_early(&sites[..known], &modules, &options);
-            assert!(symbolize_with(early, &sites, &modules, &options) == expected, "{without:?}, {known} known");
+            assert!(
+                symbolize_with(early, &sites, &modules, &options, (&[], &[])) == expected,
+                "{without:?}, {known} known"
+            );
         }
-        assert!(symbolize_with(Early::default(), &sites, &modules, &options) == expected);
+        assert!(symbolize_with(Early::default(), &sites, &modules, &options, (&[], &[])) == expected);
     }
 }

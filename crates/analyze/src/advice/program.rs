@@ -166,7 +166,8 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
     for (module, (nodes, traffic)) in modules {
         let share = traffic.remote() * 100.0 / (all as f64).max(1.0);
         let (low, high) = intervals::share(share, samples).unwrap_or((share, share));
-        if low < LEAST_REMOTE_CODE || usages.dataset.facts.fetches.hot_pages(module) <= CACHED_CODE_PAGES {
+        let hot = usages.dataset.facts.fetches.hot_pages(module);
+        if low < LEAST_REMOTE_CODE || hot <= CACHED_CODE_PAGES {
             continue;
         }
         let mut local = Traffic::default();
@@ -205,7 +206,11 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
             ],
             name: None,
             members: Vec::new(),
-            effect: Effect::Time { percent: most / 4.0, low: 0.0, high: most },
+            effect: Effect::Time {
+                percent: most / if hot <= KEPT_CODE_PAGES { 16.0 } else { 4.0 },
+                low: 0.0,
+                high: most,
+            },
         });
     }
     found
@@ -213,6 +218,9 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
 
 /// Pages of code that a first-level cache holds: 32 KiB.
 const CACHED_CODE_PAGES: usize = 8;
+
+/// Pages of code that half a second-level cache holds: they are fetched from memory now and then.
+const KEPT_CODE_PAGES: usize = 64;
 
 /// Percent of all fetches that code must have from another node to be worth a word.
 const LEAST_REMOTE_CODE: f64 = 20.0;

@@ -9,6 +9,7 @@ mod settings;
 
 pub use settings::without_code;
 
+use crate::facts::runtime::Managed;
 use crate::model::patterns::Remedy;
 use crate::model::report::Location;
 
@@ -24,8 +25,9 @@ pub enum Language {
     Python,
 }
 
-/// The language of a place; C where the file does not say.
-pub fn language(place: Option<&Location>, openmp: bool) -> Language {
+/// The language of a place. Where the file does not say, or is of the runtime itself, that of the runtime that was
+/// there; else C.
+pub fn language(place: Option<&Location>, managed: Option<Managed>, openmp: bool) -> Language {
     let extension = place.and_then(|place| place.file.as_deref()?.rsplit_once('.')).map(|(_, extension)| extension);
     match extension.map(str::to_ascii_lowercase).as_deref() {
         Some("f" | "f77" | "f90" | "f95" | "f03" | "f08" | "for" | "ftn") => Language::Fortran,
@@ -34,7 +36,12 @@ pub fn language(place: Option<&Location>, openmp: bool) -> Language {
         Some("java" | "kt" | "scala") => Language::Java,
         Some("go") => Language::Go,
         Some("py" | "pyx") => Language::Python,
-        _ => Language::C { openmp },
+        Some(_) if managed != Some(Managed::Python) => Language::C { openmp },
+        _ => match managed {
+            Some(Managed::Java) => Language::Java,
+            Some(Managed::Python) => Language::Python,
+            None => Language::C { openmp },
+        },
     }
 }
 
@@ -74,7 +81,9 @@ mod tests {
             for language in languages {
                 assert!(!in_code(remedy, language, None).is_empty(), "{} in {language:?}", remedy.name());
             }
-            assert!(!without_code(remedy, false).is_empty(), "{}", remedy.name());
+            for language in languages {
+                assert!(!without_code(remedy, language).is_empty(), "{}", remedy.name());
+            }
         }
         let named = in_code(Remedy::ParallelInitialisation, Language::Fortran, Some("grid"));
         assert!(named.contains("grid(i)") && !named.contains("ARRAY"), "{named}");
@@ -83,9 +92,13 @@ mod tests {
     #[test]
     fn the_file_tells_the_language() {
         let place = |file: &str| Location { file: Some(file.to_string()), ..Location::default() };
-        assert_eq!(language(Some(&place("/src/a.F90")), true), Language::Fortran);
-        assert_eq!(language(Some(&place("a.rs")), true), Language::Rust);
-        assert_eq!(language(Some(&place("a.cc")), true), Language::C { openmp: true });
-        assert_eq!(language(None, false), Language::C { openmp: false });
+        assert_eq!(language(Some(&place("/src/a.F90")), None, true), Language::Fortran);
+        assert_eq!(language(Some(&place("a.rs")), None, true), Language::Rust);
+        assert_eq!(language(Some(&place("a.cc")), None, true), Language::C { openmp: true });
+        assert_eq!(language(None, None, false), Language::C { openmp: false });
+        // What the runtime does is the program's doing; native code of the user's own is C.
+        assert_eq!(language(None, Some(Managed::Java), false), Language::Java);
+        assert_eq!(language(Some(&place("native.c")), Some(Managed::Java), false), Language::C { openmp: false });
+        assert_eq!(language(Some(&place("obmalloc.c")), Some(Managed::Python), false), Language::Python);
     }
 }

@@ -8,7 +8,7 @@
 
 mod own_places;
 
-use crate::facts::runtime;
+use crate::facts::runtime::{self, Managed};
 use crate::model::by_id::ById;
 use crate::model::report::Location;
 use own_places::Own;
@@ -172,6 +172,11 @@ impl Code {
     /// Whether anything has a name.
     pub fn has_names(&self) -> bool {
         !self.frames.is_empty()
+    }
+
+    /// The language whose runtime was there.
+    pub fn managed(&self) -> Option<Managed> {
+        self.modules.values().filter_map(|module| runtime::managed_by(&module.file_name)).min()
     }
 
     /// Whether a library that divides work among threads was there.

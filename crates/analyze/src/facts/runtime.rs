@@ -18,6 +18,9 @@ const LIBRARIES: &[&str] = &[
     "libjemalloc",
     "libtcmalloc",
     "libmimalloc",
+    "libjvm",
+    "libjava",
+    "libjli",
     "libnumalens",
     "libnumalens_interpose",
     "libnumalens-interpose",
@@ -35,6 +38,10 @@ const SYSTEM_SOURCES: &[&str] = &[
     "/rustc/",
     "/build/glibc",
     "/build/gcc",
+    "java/",
+    "javax/",
+    "jdk/",
+    "sun/",
     "./string/",
     "../sysdeps/",
     "./malloc/",
@@ -118,6 +125,23 @@ fn is_named(module: &str, name: &str) -> bool {
     module.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
 }
 
+/// Languages whose runtime allocates, moves and runs what a program is made of.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Managed {
+    Java,
+    Python,
+}
+
+/// The language whose runtime a module (by file name) is.
+pub fn managed_by(module: &str) -> Option<Managed> {
+    if module == "libjvm.so" {
+        return Some(Managed::Java);
+    }
+    let is_python =
+        |name: &str| name.strip_prefix("python3").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    is_python(module.strip_prefix("lib").unwrap_or(module)).then_some(Managed::Python)
+}
+
 /// OpenMP's library, which exists to divide work among threads: what it accesses itself is its queues and barriers.
 pub fn is_threading(module: &str) -> bool {
     ["libgomp", "libomp", "libomp5", "libiomp5"].iter().any(|name| is_named(module, name))
@@ -134,9 +158,9 @@ pub fn is_system_source(file: &str) -> bool {
     SYSTEM_SOURCES.iter().any(|prefix| file.starts_with(prefix))
 }
 
-/// A function of a language's runtime whose sources have no telling path: Go cuts it off.
+/// A function of a language's runtime whose sources have no telling path: Go cuts it off, Java has none.
 pub fn is_language_runtime(function: &str) -> bool {
-    ["runtime.", "internal/"].iter().any(|prefix| function.starts_with(prefix))
+    ["runtime.", "internal/", "[Java "].iter().any(|prefix| function.starts_with(prefix))
 }
 
 /// A function that works for its callers, by its demangled name.
@@ -163,6 +187,17 @@ mod tests {
         }
         for name in ["main", "initialise", "corelation", "memory_init", "stdlib_test"] {
             assert!(!is_helper(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn knows_runtimes() {
+        assert_eq!(managed_by("libjvm.so"), Some(Managed::Java));
+        for name in ["python3", "python3.11", "libpython3.11.so.1.0"] {
+            assert_eq!(managed_by(name), Some(Managed::Python), "{name}");
+        }
+        for name in ["python3-config", "libpython3stub.so", "libjvmci.so", "app"] {
+            assert_eq!(managed_by(name), None, "{name}");
         }
     }
 

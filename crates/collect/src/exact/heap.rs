@@ -5,6 +5,7 @@
 //! An event waits until all that the agents have said before it has been read, and until its thread is known.
 
 use crate::heap_channel::{Bell, HeapChannel, HeapOptions};
+use crate::runtimes::RuntimeLog;
 use crate::session::{HeapNote, HeapNotes};
 use numalens_event::exact::SessionHeader;
 use numalens_event::layout::Shape;
@@ -126,6 +127,11 @@ impl Heap {
         // Without the thread the polls empty the rings.
         let reader = Builder::new().name("heap".to_owned()).spawn(move || of_thread.empty_rings(bell)).ok();
         Ok(Heap { shared, reader })
+    }
+
+    /// The log in which runtimes tell of their code, once.
+    pub fn take_runtime_log(&self) -> Option<RuntimeLog> {
+        self.shared.state().channel.take_runtime_log()
     }
 
     /// Variables to set for the program.

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-use nix::sys::memfd::{MFdFlags, memfd_create};
 use numalens_event::exact::ClockAnchor;
 use numalens_event::layout::{Control, HEADER_BYTES, Header, MAGIC, RingKind, Shape, VERSION};
 use rustc_hash::FxHashMap;
 
 use super::pace::{Credit, Pace};
 use super::reader::RingState;
+use crate::memory_file::memory_file;
 use crate::refused::refused;
+use crate::runtimes::RuntimeLog;
 
 /// What the library records, and how long it waits.
 #[derive(Clone, Debug)]
@@ -77,6 +78,7 @@ pub struct HeapChannel {
     pub(super) large: u64,
     pub(super) credit: Credit,
     pub(super) bell: Bell,
+    runtime_log: Option<RuntimeLog>,
 }
 
 /// By which writers ask for attention.
@@ -144,6 +146,8 @@ impl HeapChannel {
             large_pace,
             large,
             credit,
+            // Without it code that runtimes make has no names.
+            runtime_log: RuntimeLog::create().ok(),
         };
         made.fill_header(options);
         Ok(made)
@@ -161,6 +165,8 @@ impl HeapChannel {
         header.large.store(options.large.max(1), Ordering::Relaxed);
         header.mean.store(options.mean, Ordering::Relaxed);
         header.large_mean.store(options.large_mean, Ordering::Relaxed);
+        let log = self.runtime_log.as_ref().map_or(0, RuntimeLog::descriptor);
+        header.runtime_log.store(log.into(), Ordering::Relaxed);
         set(&header.every, options.every.into());
         set(&header.patience_ms, in_milliseconds(options.patience));
         set(&header.handshake, u32::from(options.handshake.is_some()));
@@ -188,6 +194,11 @@ impl HeapChannel {
     /// The clock of an exact recording: which one is in force, and both.
     pub fn clock(&self) -> (&AtomicU32, &[ClockAnchor; 2]) {
         (&self.header().clock_in_force, &self.header().clock)
+    }
+
+    /// The log in which runtimes tell of their code, once. It is open as long as somebody has it.
+    pub fn take_runtime_log(&mut self) -> Option<RuntimeLog> {
+        self.runtime_log.take()
     }
 
     pub(super) fn header(&self) -> &Header {
@@ -231,17 +242,6 @@ impl Drop for HeapChannel {
 const _: () = assert!(size_of::<Header>() <= HEADER_BYTES);
 
 /// An anonymous file that programs may execute code from, with this content.
-fn memory_file(name: &str, content: &[u8]) -> io::Result<File> {
-    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
-    // Kernels from 6.3 on may forbid code in memory files unless asked for; older ones do not know the question.
-    let executable = MFdFlags::from_bits_retain(libc::MFD_EXEC);
-    let fd = memfd_create(name, flags | executable).or_else(|_| memfd_create(name, flags));
-    let fd = fd.map_err(|errno| refused("memfd_create", &errno.into()))?;
-    let mut file = File::from(fd);
-    file.write_all(content)?;
-    Ok(file)
-}
-
 /// As the header has it: the longest there is where it does not fit.
 fn in_milliseconds(time: Duration) -> u32 {
     u32::try_from(time.as_millis()).unwrap_or(u32::MAX)

@@ -1,7 +1,7 @@
 //! What the library reports, in the collector's terms.
 
 use numalens_event::layout::{PAYLOAD_BYTES, WIDE_WORDS};
-use numalens_event::record::{Call, FLAG_ASK, Kind, Record};
+use numalens_event::record::{Call, FLAG_ASK, FLAG_FRAMES, Kind, Record};
 use numalens_event::request::Request;
 
 /// One event. Times are ns of CLOCK_MONOTONIC; `pid` and `tid` are the writer's. Threads that a `vfork` child runs on
@@ -31,6 +31,8 @@ pub enum HeapEvent<'a> {
         bp: u64,
         /// The stack from `sp` up, at most 1024 bytes, fewer at the end of a stack.
         stack: &'a [u8],
+        /// `stack` are frames instead, as a runtime tells them: for each, innermost first, a method and a bytecode.
+        frames: bool,
         /// Of an mmap: its protection, flags and file offset. Zeros otherwise.
         protection: u32,
         flags: u32,
@@ -218,6 +220,7 @@ fn allocation<'a>(record: &Record<'_>, stack: &'a [u8]) -> Option<HeapEvent<'a>>
         sp,
         bp,
         stack,
+        frames: record.flags() & FLAG_FRAMES != 0,
         protection: if is_mapping { c as u32 } else { 0 },
         flags: if is_mapping { (c >> 32) as u32 } else { 0 },
         offset: if is_mapping { d } else { 0 },

@@ -75,7 +75,7 @@ fn record(
     limits::raise(&needs(cpus.len()))?;
     start_threads().map_err(|error| refused(STARTING_THREADS, &error))?;
     keep_freed_memory();
-    let (channel, no_heap) = open_heap(target, progress);
+    let (mut channel, no_heap) = open_heap(target, progress);
     let waiting = match target {
         Target::Launch(command) => {
             let theirs = std::env::var_os("LD_PRELOAD");
@@ -103,6 +103,7 @@ fn record(
     let writer = Writer::create(&path(pid), options.force).map_err(RecordError::Create)?;
     let partial = writer.partial().to_owned();
     let mut session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
+    session.listen_to_runtimes(channel.as_mut().and_then(HeapChannel::take_runtime_log));
     if let Some(why) = no_heap {
         session.without_heap(why);
     }

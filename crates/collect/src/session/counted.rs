@@ -300,7 +300,7 @@ impl Session {
 
     /// A page was touched for an object that was on its way: it has that object's touch from now on.
     pub fn touched_for(&mut self, pid: i32, page: Page, touch: TouchId, claimed: &Claimed) -> TouchId {
-        self.pages.touched_for(self.processes.get_mut(pid), page, touch, claimed.object)
+        self.pages.touched_for(self.processes.get_mut(pid), page, touch, claimed.object, claimed.told)
     }
 
     /// The call stack that a copy of registers and stack shows.

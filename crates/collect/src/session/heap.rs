@@ -49,12 +49,16 @@ impl HeapHandler<'_> {
             return;
         }
         match &note.what {
-            What::Alloc { address, size, map, .. } => {
+            What::Alloc { address, size, map, frames, before, .. } => {
                 if let Some(map) = map {
                     self.mapped(pid, *address, *size, *map);
                 }
                 let thread = self.session.thread_reports(pid, note.tid, time_ns);
-                self.allocated(notes, note, time_ns, thread);
+                let new = self.allocated(notes, note, time_ns, thread);
+                if let (true, Some((object, range))) = (*frames, new) {
+                    let since_ns = self.session.since_start(*before);
+                    self.was_touched_for(pid, object, range, since_ns);
+                }
             }
             What::Free { address, inner } => self.freed(note, time_ns, *address, *inner),
             What::Named { address, name } => self.block_named(pid, *address, name),
@@ -105,6 +109,21 @@ impl HeapHandler<'_> {
         }
     }
 
+    /// What was touched of an object's memory since a runtime began to give it was touched for the object.
+    fn was_touched_for(&mut self, pid: i32, object: ObjectId, range: Range<u64>, since_ns: u64) {
+        // Faults of this batch came before.
+        self.session.settle();
+        let (bin, told) = (self.session.bin(since_ns), self.session.objects.place_of(object));
+        let pages = Page::of(range.start).0..Page::behind(range.end).0;
+        for page in pages.map(Page) {
+            let state = self.session.processes.get(pid).and_then(|live| live.pages.get(page));
+            let Some(touch) = state.map(|state| state.touch) else { continue };
+            if self.session.pages.touches.get(touch).bin >= bin {
+                self.session.pages.touched_for(self.session.processes.get_mut(pid), page, touch, object, Some(told));
+            }
+        }
+    }
+
     /// Enters the block that an event reports, and says where it lies. A file that was mapped is none, nor are
     /// addresses that were reserved, before they have access; both end those whose memory they take.
     /// `thread`: who has reported it.
@@ -115,7 +134,8 @@ impl HeapHandler<'_> {
         time_ns: u64,
         thread: Option<ThreadId>,
     ) -> Option<(ObjectId, Range<u64>)> {
-        let &What::Alloc { call: how, address, size, weight, ip, sp, bp, ref stack, map, own_mapping, .. } = &note.what
+        let &What::Alloc { call: how, address, size, weight, ip, sp, bp, ref stack, frames, map, own_mapping, .. } =
+            &note.what
         else {
             return None;
         };
@@ -142,8 +162,12 @@ impl HeapHandler<'_> {
         // The frame of the caller is entered at its call: one byte before the return address.
         let at_call = ip.wrapping_sub(1);
         let caller = Caller { ip: at_call, sp, bp, registers: None };
-        let stack = live.stack(&mut self.session.images, &caller, bytes, &[]);
-        let site = Some(self.session.images.code.site(live.place(at_call)));
+        let (stack, site) = if frames {
+            self.session.images.told_stack(note.pid, bytes)
+        } else {
+            let stack = live.stack(&mut self.session.images, &caller, bytes, &[]);
+            (stack, Some(self.session.images.code.site(live.place(at_call))))
+        };
         let whole_pages = own_mapping != 0 || matches!(how, Call::Mmap | Call::Protect);
         let (process, within) = (live.id, how == Call::Declared);
         let mut of_first = None;

@@ -2,6 +2,7 @@
 
 use super::heap::HeapHandler;
 use super::heap_notes::{HeapNote, HeapNotes, What};
+use super::touches::ToldPlace;
 use crate::heap_channel::Call;
 use numalens_profile::ids::{ObjectId, Page};
 use std::ops::Range;
@@ -22,6 +23,8 @@ pub struct Claimed {
     pub filled: bool,
     /// It is a block that was there before, perhaps where it was.
     pub grown: bool,
+    /// A runtime has told where in the program it was wanted: what was touched for it was touched there.
+    pub told: Option<ToldPlace>,
 }
 
 /// What an event of the library has changed.
@@ -42,7 +45,7 @@ impl HeapHandler<'_> {
         let time_ns = self.session.advance(note.time);
         let live = self.session.processes.get_mut(note.pid)?;
         match &note.what {
-            What::Alloc { call, before, own_mapping, .. } => {
+            What::Alloc { call, before, own_mapping, frames, .. } => {
                 let thread = self.session.threads.at(live.id, note.tid, time_ns);
                 let since_ns = if *before == 0 { time_ns } else { self.session.since_start(*before) };
                 let (object, place) = self.allocated(notes, note, time_ns, thread)?;
@@ -52,9 +55,10 @@ impl HeapHandler<'_> {
                 };
                 let pages = Page::of(place.start)..Page::behind(end);
                 let grown = *call == Call::Realloc;
-                // What is mapped is clear.
-                let filled = grown || *call == Call::Calloc && *own_mapping == 0;
-                Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns, filled, grown }))
+                // What is mapped is clear. Runtimes clear what they give.
+                let filled = grown || *frames || *call == Call::Calloc && *own_mapping == 0;
+                let told = frames.then(|| self.session.objects.place_of(object));
+                Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns, filled, grown, told }))
             }
             What::Free { address, inner } => {
                 let pages = live.blocks.pages_at(*address);

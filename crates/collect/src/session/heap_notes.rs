@@ -37,6 +37,8 @@ pub(super) enum What {
         sp: u64,
         bp: u64,
         stack: Range<usize>,
+        /// `stack` are a runtime's frames.
+        frames: bool,
         map: Option<(u32, u32, u64)>,
         /// Before the call, where that is known.
         before: u64,
@@ -151,14 +153,14 @@ impl HeapNotes {
         let &HeapEvent::Alloc { time_ns, pid, tid, call, address, size, weight, ip, sp, bp, stack, .. } = event else {
             return None;
         };
-        let &HeapEvent::Alloc { protection, flags, offset, before_ns: before, own_mapping, .. } = event else {
+        let &HeapEvent::Alloc { protection, flags, offset, before_ns: before, own_mapping, frames, .. } = event else {
             return None;
         };
         let start = self.stacks.len();
         self.stacks.extend_from_slice(stack);
         let map = (call == Call::Mmap).then_some((protection, flags, offset));
         let stack = start..self.stacks.len();
-        let what = What::Alloc { call, address, size, weight, ip, sp, bp, stack, map, before, own_mapping };
+        let what = What::Alloc { call, address, size, weight, ip, sp, bp, stack, frames, map, before, own_mapping };
         Some(HeapNote::new(time_ns, pid, tid, what))
     }
 

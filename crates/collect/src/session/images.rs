@@ -1,10 +1,11 @@
 //! Files that are mapped into programs, and what is known of their code, for all processes.
 
 use super::code_bytes::CodeBytes;
-use super::intern::Code;
+use super::intern::{Code, Place};
+use crate::runtimes::frame_address;
 use crate::unwind::{Module, ModuleCache};
-use numalens_profile::ids::ModuleId;
-use numalens_profile::tables;
+use numalens_profile::ids::{ModuleId, SiteId, StackId};
+use numalens_profile::tables::{self, PERF_MAP};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +30,20 @@ impl Images {
     pub fn out_of_reach(&self) -> impl Iterator<Item = (ModuleId, Arc<Module>)> {
         let gone = self.files.iter().filter(|(_, (path, image))| !image.is_at(path));
         gone.map(|(module, (_, image))| (*module, image.clone()))
+    }
+
+    /// The code that a process makes at run time.
+    pub fn made_code(&mut self, pid: i32) -> ModuleId {
+        self.code.module(&format!("{PERF_MAP}{pid}"))
+    }
+
+    /// The stack and innermost site of frames that a runtime of a process has told.
+    pub fn told_stack(&mut self, pid: i32, frames: &[u8]) -> (Option<StackId>, Option<SiteId>) {
+        let module = Some(self.made_code(pid));
+        let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
+        let place = |frame: &[u8]| Place { module, address: frame_address(word(&frame[..8]), word(&frame[8..])) };
+        let places: Vec<Place> = frames.chunks_exact(16).map(place).collect();
+        (self.code.stack(&places), places.first().map(|&place| self.code.site(place)))
     }
 
     /// A module was mapped from a file.

@@ -5,6 +5,7 @@ mod bounds;
 mod lookup;
 mod segment;
 
+use super::touches::ToldPlace;
 use super::vmas::Vma;
 use crate::globals::DataSymbols;
 use crate::unwind::Module;
@@ -86,6 +87,13 @@ impl Objects {
         Objects { every, ..Self::default() }
     }
 
+    /// Where an object was allocated.
+    pub fn place_of(&self, object: ObjectId) -> ToldPlace {
+        let row = &self.rows[object.0 as usize];
+        ToldPlace { site: row.site, stack: row.stack }
+    }
+
+    /// The rows so far.
     pub fn rows(&self) -> &[tables::Object] {
         &self.rows
     }

@@ -1,6 +1,7 @@
 //! What goes into the profile, and when: samples in a stream, the rest at each checkpoint.
 
 use super::Session;
+use crate::runtimes::ToldNames;
 use crate::unwind::Module;
 use numalens_event::exact::site::WAYS;
 use numalens_profile::ids::{ModuleId, SiteId};
@@ -30,6 +31,8 @@ pub struct SeenCode {
     pub shares: FxHashMap<ModuleId, f64>,
     /// Modules whose path does not lead to what was executed any more, or only within a container: with what was.
     pub kept: FxHashMap<ModuleId, Arc<Module>>,
+    /// What runtimes have said of it.
+    pub told: ToldNames,
 }
 
 /// The parts of a sum that modules have, of so many; other code has none.
@@ -196,10 +199,11 @@ impl TableWriter<'_> {
             modules: code.module_rows().collect(),
             shares: FxHashMap::default(),
             kept,
+            told: ToldNames::default(),
         }
     }
 
-    fn seen_code(&self, pages: &[tables::PlacedPages]) -> SeenCode {
+    fn seen_code(&mut self, pages: &[tables::PlacedPages]) -> SeenCode {
         let SeenCode { sites, modules, kept, .. } = self.code_so_far();
         let of = |site: SiteId| sites.get(site.0 as usize).and_then(|site| site.module);
         let accesses =
@@ -212,7 +216,8 @@ impl TableWriter<'_> {
             if named.contains(module) { 1.0 } else { of(&accesses).max(of(&pages)) }
         };
         let shares = modules.iter().map(|row| (row.module, share(&row.module))).collect();
-        SeenCode { sites, modules, shares, kept }
+        let told = self.session.runtimes.names(&sites, &modules);
+        SeenCode { sites, modules, shares, kept, told }
     }
 
     fn complete_meta(&self, meta: &mut Meta) {
@@ -231,6 +236,10 @@ impl TableWriter<'_> {
         coarsened("allocations: rows left out of the table", self.session.output.dropped_allocations);
         coarsened("pages: ended periods left out", self.session.pages.closed.dropped);
         coarsened("stacks: cut to one frame", self.session.images.code.cut_stacks);
+        let lost = self.session.runtimes.lost();
+        if lost > 0 {
+            meta.losses.insert("bytes of what runtimes told of their code".to_owned(), lost);
+        }
         self.session.unobserved.note(self.session.processes.rows(), meta);
         let tally = self.session.tally;
         if self.session.options.counted {

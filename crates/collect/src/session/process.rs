@@ -19,7 +19,7 @@ use crate::unwind::{AddressSpace, combine};
 use instructions::{CodeAt, Instructions};
 use numalens_isa as isa;
 use numalens_profile::ids::{ProcessId, StackId};
-use numalens_profile::tables::{self, PERF_MAP};
+use numalens_profile::tables;
 use numalens_profile::words::SystemCall;
 use own_memory::OwnMemory;
 use page_walk::PageWalk;
@@ -132,7 +132,7 @@ impl LiveProcess {
             self.attach_image(images, &mut vma);
         }
         if vma.permissions.execute && vma.image.is_none() && !ours {
-            vma.made = Some(images.code.module(&format!("{PERF_MAP}{}", self.pid)));
+            vma.made = Some(images.made_code(self.pid));
         }
         if vma.permissions.execute {
             self.space.add_mapping(&mut images.modules, vma.start, vma.end, vma.offset, &vma.path);

@@ -34,6 +34,13 @@ pub struct Touch {
     pub by_read: bool,
 }
 
+/// Where in the program memory was wanted, in the words of a runtime that has touched it for the program.
+#[derive(Clone, Copy, Debug)]
+pub struct ToldPlace {
+    pub site: Option<SiteId>,
+    pub stack: Option<StackId>,
+}
+
 impl Touch {
     /// A first touch that was seen.
     #[expect(clippy::too_many_arguments, reason = "the columns of the table")]

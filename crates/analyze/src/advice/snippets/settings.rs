@@ -1,9 +1,47 @@
 //! Remedies without a change of the source.
 
+use super::Language;
 use crate::model::patterns::Remedy;
 
-/// Commands and settings for a remedy.
-pub fn without_code(remedy: Remedy, openmp: bool) -> &'static str {
+/// Commands and settings for a remedy, for a program in a language.
+pub fn without_code(remedy: Remedy, language: Language) -> &'static str {
+    match language {
+        Language::Java => of_java(remedy),
+        _ => of_any(remedy, language == Language::C { openmp: true }),
+    }
+}
+
+/// Settings of Java's virtual machine.
+fn of_java(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::ParallelInitialisation
+        | Remedy::BlockPlacement
+        | Remedy::LocalAllocation
+        | Remedy::LocalStack
+        | Remedy::FreshPages
+        | Remedy::AlignOrPad => {
+            "java -XX:+UseNUMA: each thread allocates on its own node (G1, Parallel); where the work can be divided, one Java machine for each node: numactl --cpunodebind=N --membind=N java -Xmx..."
+        }
+        Remedy::Interleave | Remedy::Replicate => {
+            "numactl --interleave=all java ..., or java -XX:+UseNUMAInterleaving: evens out the controllers; one Java machine for each node has all of its own there"
+        }
+        Remedy::PinThreads | Remedy::CoLocateThreads => {
+            "one Java machine for each node: numactl --cpunodebind=N --membind=N java -XX:ActiveProcessorCount=CPUS_OF_NODE -Xmx..."
+        }
+        Remedy::ReplicateText | Remedy::LocalText => {
+            "one Java machine for each node, each with a code cache of its own (numactl --cpunodebind=N --membind=N java ...)"
+        }
+        Remedy::AlignToHugePages => {
+            "java -XX:-UseTransparentHugePages, or -XX:+UseNUMA with -XX:G1HeapRegionSize=32m: each region then lies on one node whole"
+        }
+        Remedy::SplitLine => {
+            "java -XX:-RestrictContended allows @jdk.internal.vm.annotation.Contended in your own classes"
+        }
+        Remedy::DropPolicy | Remedy::MoveToTier => of_any(remedy, false),
+    }
+}
+
+fn of_any(remedy: Remedy, openmp: bool) -> &'static str {
     match remedy {
         Remedy::ParallelInitialisation | Remedy::BlockPlacement => {
             "sysctl kernel.numa_balancing=1 lets the kernel move pages to their users over time; where one controller is the bottleneck, numactl --interleave=all PROGRAM evens them out"

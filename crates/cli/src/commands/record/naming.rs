@@ -47,7 +47,13 @@ impl Naming {
     pub fn begin(code: SeenCode, early: Option<EarlyNaming>) -> Self {
         let name = move || {
             let early = early.map(EarlyNaming::join).unwrap_or_default();
-            let outcome = symbolize_with(early, &code.sites, &code.modules, &options(&code));
+            let outcome = symbolize_with(
+                early,
+                &code.sites,
+                &code.modules,
+                &options(&code),
+                (&code.told.functions, &code.told.frames),
+            );
             Named { code, outcome }
         };
         Naming { thread: Builder::new().name("naming".to_owned()).spawn(name).ok() }

@@ -99,6 +99,7 @@ impl Prepared {
         file.header().command_pid.store(waiting.pid() as u32, Relaxed);
         inject::seize(waiting.pid()).map_err(|error| cannot_enter(InjectError::Refused("seize", error)))?;
         let mut session = Session::new(options.session.clone(), Output::new(writer), monotonic_ns());
+        session.listen_to_runtimes(heap.as_ref().and_then(Heap::take_runtime_log));
         if let Some(why) = heap_refused {
             session.without_heap(why);
         }

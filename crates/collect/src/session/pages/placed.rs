@@ -4,7 +4,7 @@ use super::Pages;
 use super::huge::{At, sized};
 use crate::session::page_map::{CHUNK, Run};
 use crate::session::process::LiveProcess;
-use crate::session::touches::{PlacedBy, PlacedPage, Touch, TouchId};
+use crate::session::touches::{PlacedBy, PlacedPage, ToldPlace, Touch, TouchId};
 use numalens_profile::ids::{Bin, ObjectId, Page};
 use numalens_profile::words::Fault;
 use numalens_topology::NodeId;
@@ -70,13 +70,15 @@ impl Pages {
         page: Page,
         touch: TouchId,
         object: ObjectId,
+        told: Option<ToldPlace>,
     ) -> TouchId {
         let state = process.as_ref().and_then(|process| process.pages.get(page));
         // Of a page that has been moved since: that of the period in force.
         let before = self.touches.get(state.map_or(touch, |state| state.touch));
         // Fresh to the object, not fresh: its allocator has brought it along from the block that was there before.
         let to_another = before.moved && before.object != Some(object);
-        let touch = self.touches.intern(Touch { object: Some(object), to_another, ..before });
+        let ToldPlace { site, stack } = told.unwrap_or(ToldPlace { site: before.site, stack: before.stack });
+        let touch = self.touches.intern(Touch { object: Some(object), site, stack, to_another, ..before });
         if let (Some(process), Some(state)) = (process, state) {
             process.pages.put(page, touch, state.home, state.inferred, state.huge);
         }

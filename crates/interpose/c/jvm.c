@@ -1,0 +1,289 @@
+/* Java's virtual machine: what code it makes, and which large objects.
+ *
+ * Who starts one looks JNI_CreateJavaVM up by name in libjvm.so. Here it gets a function that calls that one and,
+ * before it returns, asks the machine for its own tool interface (JVMTI, which its documentation says may be asked for
+ * at any time): no option of the command line and no variable of the environment, which the machine would print. It
+ * calls back when a method has been compiled, with methods and bytecodes at each place; when it has made a stub; for
+ * sampled allocations, with the Java stack; and around collections. Names and lines go to the log of runtimes, once for
+ * each method; objects go the way of heap blocks, so that they come in order with all else.
+ *
+ * The interface is a table of functions, whose numbers, like those of events and capabilities, are part of its
+ * specification: JDK 8 to 25 have the same. Without those of sampled allocations (before JDK 11) objects stay untold.
+ *
+ *  1. Nothing is asked of the machine within a collection: only memory is read there.
+ *  2. An object has the address that its handle leads to. A weak reference keeps track of it: afterwards it is where
+ *     that leads. HotSpot's handles are pointers to a pointer, with marks in the lowest bits. */
+#include "runtime_log.h"
+#include "../../../include/numalens.h"
+
+typedef void *const **environment; /* a pointer to the pointer to a table of functions */
+typedef uint64_t method_id;
+
+/* Functions of the tool interface, of a thread's native interface, and of the machine itself. */
+enum { SET_EVENT_NOTIFICATION = 1, DEALLOCATE = 46, CLASS_SIGNATURE = 47, SOURCE_FILE_NAME = 49, METHOD_NAME = 63, DECLARING_CLASS = 64,
+       LINE_NUMBERS = 69, STACK_TRACE = 103, SET_CALLBACKS = 121, GENERATE_EVENTS = 122, ADD_CAPABILITIES = 141 };
+enum { NEW_WEAK_REFERENCE = 226, DELETE_WEAK_REFERENCE = 227 };
+enum { GET_ENVIRONMENT = 6 };
+/* Events; their callbacks stand in the order of their numbers. */
+enum { FIRST_EVENT = 50, COMPILED_METHOD_LOAD = 68, COMPILED_METHOD_UNLOAD = 69, DYNAMIC_CODE_GENERATED = 70, COLLECTION_START = 81,
+       COLLECTION_FINISH = 82, SAMPLED_OBJECT_ALLOC = 86, EVENTS_BEHIND = 87 };
+/* Capabilities, by their bits. */
+#define NAMES (UINT64_C(1) << 11 | UINT64_C(1) << 12 | UINT64_C(1) << 27)
+#define COLLECTIONS (UINT64_C(1) << 31)
+#define SAMPLED_OBJECTS (UINT64_C(1) << 43)
+enum { VERSION_11 = 0x300b0000, VERSION_8 = 0x30010200, ENABLE = 1 };
+
+#define CALL(env, number, ...) ((int (*)())(*(env))[number])(__VA_ARGS__)
+
+static environment tools;
+
+/* Methods that have been told; one that finds no place is told again. */
+enum { METHODS = 1 << 16, PROBES = 16 };
+static method_id told_methods[METHODS];
+
+static int is_new(method_id method) {
+    uint64_t slot = method * UINT64_C(0x9e3779b97f4a7c15) >> 48;
+    for (int i = 0; i < PROBES; i++) {
+        method_id *place = &told_methods[(slot + (uint64_t)i) % METHODS], found = 0;
+        if (__atomic_load_n(place, __ATOMIC_RELAXED) == method) return 0;
+        if (__atomic_compare_exchange_n(place, &found, method, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return 1;
+        if (found == method) return 0;
+    }
+    return 1;
+}
+
+static void deallocate(void *memory) {
+    if (memory) CALL(tools, DEALLOCATE, tools, memory);
+}
+
+struct line { int64_t bytecode; int line; };
+
+static void tell_method(method_id method) {
+    if (!method || !is_new(method)) return;
+    char *name = NULL, *class_name = NULL, *file = NULL;
+    void *class = NULL;
+    struct line *lines = NULL;
+    int count = 0;
+    if (CALL(tools, METHOD_NAME, tools, method, &name, NULL, NULL)) return;
+    if (!CALL(tools, DECLARING_CLASS, tools, method, &class)) {
+        if (CALL(tools, CLASS_SIGNATURE, tools, class, &class_name, NULL)) class_name = NULL;
+        if (CALL(tools, SOURCE_FILE_NAME, tools, class, &file)) file = NULL;
+    }
+    if (CALL(tools, LINE_NUMBERS, tools, method, &count, &lines)) lines = NULL, count = 0;
+    size_t name_bytes = length(name), class_bytes = class_name ? length(class_name) : 0, file_bytes = file ? length(file) : 0;
+    struct log_record record;
+    if (numalens_log_begin(&record, NUMALENS_TOLD_METHOD, 3 * 8 + (size_t)count * 8 + name_bytes + class_bytes + file_bytes)) {
+        numalens_log_put(&record, method);
+        numalens_log_put(&record, class_bytes | (uint64_t)name_bytes << 32);
+        numalens_log_put(&record, file_bytes | (uint64_t)(uint32_t)count << 32);
+        for (int i = 0; i < count; i++) numalens_log_put(&record, (uint32_t)lines[i].bytecode | (uint64_t)(uint32_t)lines[i].line << 32);
+        numalens_log_text(&record, class_name, class_bytes);
+        numalens_log_text(&record, name, name_bytes);
+        numalens_log_text(&record, file, file_bytes);
+        numalens_log_end(&record);
+    }
+    deallocate(name), deallocate(class_name), deallocate(file), deallocate(lines);
+}
+
+/* What stands behind the code that was compiled, as jvmticmlr.h has it: where the methods are that were inlined. */
+struct places { void *pc; int frames; method_id *methods; int *bytecodes; };
+struct compiled { int kind, major, minor; struct compiled *next; int count; struct places *places; };
+struct location { void *pc; int64_t bytecode; };
+enum { INLINED = 1 + 1 };
+
+static void tell_code(method_id method, int bytes, const void *start, const struct compiled *inlined, const struct location *map, int locations) {
+    uint64_t count = inlined ? (uint64_t)inlined->count : (uint64_t)locations, words = 4;
+    for (uint64_t i = 0; i < count; i++) words += 2 + 2 * (inlined ? (uint64_t)inlined->places[i].frames : 1);
+    struct log_record record;
+    if (!numalens_log_begin(&record, NUMALENS_TOLD_CODE, words * 8)) return;
+    numalens_log_put(&record, (uint64_t)start);
+    numalens_log_put(&record, (uint32_t)bytes);
+    numalens_log_put(&record, method);
+    numalens_log_put(&record, count);
+    for (uint64_t i = 0; i < count; i++) {
+        const struct places *place = inlined ? &inlined->places[i] : NULL;
+        numalens_log_put(&record, (uint64_t)(place ? place->pc : map[i].pc));
+        numalens_log_put(&record, place ? (uint64_t)place->frames : 1);
+        for (int f = 0; f < (place ? place->frames : 1); f++) {
+            numalens_log_put(&record, place ? place->methods[f] : method);
+            numalens_log_put(&record, (uint64_t)(int64_t)(place ? place->bytecodes[f] : map[i].bytecode));
+        }
+    }
+    numalens_log_end(&record);
+}
+
+static void compiled(environment env, method_id method, int bytes, const void *start, int locations, const struct location *map, const struct compiled *information) {
+    (void)env;
+    while (information && information->kind != INLINED) information = information->next;
+    tell_method(method);
+    for (int i = 0; information && i < information->count; i++)
+        for (int f = 0; f < information->places[i].frames; f++) tell_method(information->places[i].methods[f]);
+    tell_code(method, bytes, start, information, map, locations);
+}
+
+static void gone(environment env, method_id method, const void *start) {
+    (void)env, (void)method;
+    struct log_record record;
+    if (!numalens_log_begin(&record, NUMALENS_TOLD_GONE, 8)) return;
+    numalens_log_put(&record, (uint64_t)start);
+    numalens_log_end(&record);
+}
+
+static void stub(environment env, const char *name, const void *start, int bytes) {
+    (void)env;
+    size_t n = name ? length(name) : 0;
+    struct log_record record;
+    if (!numalens_log_begin(&record, NUMALENS_TOLD_STUB, 3 * 8 + n)) return;
+    numalens_log_put(&record, (uint64_t)start);
+    numalens_log_put(&record, (uint32_t)bytes);
+    numalens_log_put(&record, n);
+    numalens_log_text(&record, name, n);
+    numalens_log_end(&record);
+}
+
+/* Objects that have been told, until they are gone. A place belongs to who has taken it until it says what is there;
+ * from then on only collections change it, which are alone. */
+enum { OBJECTS = 4096, FRAMES = 32, NAME_BYTES = 64 };
+enum state { FREE, TAKEN, LIVES, DEAD };
+struct object {
+    uint32_t state;
+    int frames;
+    uint64_t address, bytes;
+    void *reference;
+    char class_name[NAME_BYTES];
+    struct runtime_frame at[FRAMES];
+};
+static struct object objects[OBJECTS];
+static uint32_t first_free;
+
+static uint64_t address_of(const void *reference) {
+    const uint64_t *handle = (const uint64_t *)((uint64_t)reference & ~UINT64_C(7));
+    return handle ? *handle : 0;
+}
+
+static struct object *take_place(environment jni) {
+    uint32_t first = __atomic_load_n(&first_free, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < OBJECTS; i++) {
+        struct object *place = &objects[(first + i) % OBJECTS];
+        uint32_t state = __atomic_load_n(&place->state, __ATOMIC_RELAXED);
+        if ((state != FREE && state != DEAD) || !__atomic_compare_exchange_n(&place->state, &state, TAKEN, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) continue;
+        if (state == DEAD) CALL(jni, DELETE_WEAK_REFERENCE, jni, place->reference);
+        __atomic_store_n(&first_free, (first + i + 1) % OBJECTS, __ATOMIC_RELAXED);
+        return place;
+    }
+    return NULL;
+}
+
+/* `[Ljava/lang/String;` as a person writes it: `java.lang.String[]`. */
+static void class_name(char *to, const char *signature) {
+    static const char *const primitive[] = {"Bbyte", "Cchar", "Ddouble", "Ffloat", "Iint", "Jlong", "Sshort", "Zboolean"};
+    int dimensions = 0, n = 0;
+    while (*signature == '[') signature++, dimensions++;
+    const char *text = signature, *end = text + length(text);
+    for (size_t i = 0; i < sizeof primitive / sizeof *primitive; i++)
+        if (*signature == primitive[i][0] && !signature[1]) text = primitive[i] + 1, end = text + length(text);
+    if (*signature == 'L' && end > text + 1) text++, end--;
+    while (text < end && n + 2 * dimensions + 1 < NAME_BYTES) to[n++] = *text == '/' ? '.' : *text, text++;
+    for (; dimensions && n + 3 < NAME_BYTES; dimensions--) to[n++] = '[', to[n++] = ']';
+    to[n] = 0;
+}
+
+/* Between two collections memory is given once. */
+static uint64_t latest_collection;
+
+static int tell_object(const struct object *object) {
+    if (!numalens_told_object((const void *)object->address, object->bytes, latest_collection, object->at, object->frames)) return 0;
+    numalens_tell_text(NUMALENS_NAME, object->address, object->class_name, 0);
+    return 1;
+}
+
+static void sampled(environment env, environment jni, void *thread, void *handle, void *class, int64_t bytes) {
+    (void)env, (void)thread;
+    if (bytes < 0 || (uint64_t)bytes < numalens_large || !numalens_connect()) return;
+    struct object *place = take_place(jni);
+    if (!place) return;
+    char *signature = NULL;
+    place->address = address_of(handle);
+    place->bytes = (uint64_t)bytes;
+    place->frames = 0;
+    place->reference = NULL;
+    place->class_name[0] = 0;
+    if (CALL(tools, STACK_TRACE, tools, NULL, 0, FRAMES, place->at, &place->frames)) place->frames = 0;
+    for (int i = 0; i < place->frames; i++) tell_method(place->at[i].method);
+    if (!CALL(tools, CLASS_SIGNATURE, tools, class, &signature, NULL)) class_name(place->class_name, signature);
+    deallocate(signature);
+    if (place->address && tell_object(place)) place->reference = ((void *(*)())(*jni)[NEW_WEAK_REFERENCE])(jni, handle);
+    if (place->address && !place->reference) numalens_told_free((const void *)place->address);
+    __atomic_store_n(&place->state, place->reference ? LIVES : FREE, __ATOMIC_RELEASE);
+}
+
+static void collection_starts(environment env) {
+    (void)env;
+    latest_collection = numalens_now();
+    numalens_tell_text(NUMALENS_REQUEST, NUMALENS_REQUEST_BEGIN, "garbage collection", 0);
+}
+
+/* Objects that have gone or moved first make room for those that have moved. */
+static void collection_ends(environment env) {
+    (void)env;
+    for (int turn = 0; turn < 2; turn++)
+        for (struct object *object = objects; object < objects + OBJECTS; object++) {
+            if (__atomic_load_n(&object->state, __ATOMIC_ACQUIRE) != LIVES) continue;
+            uint64_t now = address_of(object->reference);
+            if (now == object->address) continue;
+            if (turn == 0) numalens_told_free((const void *)object->address);
+            else if (now) object->address = now, tell_object(object);
+            else __atomic_store_n(&object->state, DEAD, __ATOMIC_RELEASE);
+        }
+    latest_collection = numalens_now();
+    numalens_tell_text(NUMALENS_REQUEST, NUMALENS_REQUEST_END, "garbage collection", 0);
+}
+
+static void begin(environment machine) {
+    environment env = NULL;
+    if (!numalens_connect() || tools) return;
+    if (CALL(machine, GET_ENVIRONMENT, machine, &env, VERSION_11) && CALL(machine, GET_ENVIRONMENT, machine, &env, VERSION_8)) return;
+    uint64_t names[2] = {NAMES}, collections[2] = {COLLECTIONS}, sampling[2] = {SAMPLED_OBJECTS};
+    if (CALL(env, ADD_CAPABILITIES, env, names)) return;
+    tools = env;
+    latest_collection = numalens_now();
+    int collects = !CALL(env, ADD_CAPABILITIES, env, collections), samples = !CALL(env, ADD_CAPABILITIES, env, sampling);
+    static void *callbacks[EVENTS_BEHIND - FIRST_EVENT] = {
+        [COMPILED_METHOD_LOAD - FIRST_EVENT] = compiled,
+        [COMPILED_METHOD_UNLOAD - FIRST_EVENT] = gone,
+        [DYNAMIC_CODE_GENERATED - FIRST_EVENT] = stub,
+        [COLLECTION_START - FIRST_EVENT] = collection_starts,
+        [COLLECTION_FINISH - FIRST_EVENT] = collection_ends,
+        [SAMPLED_OBJECT_ALLOC - FIRST_EVENT] = sampled,
+    };
+    CALL(env, SET_CALLBACKS, env, callbacks, (int)sizeof callbacks);
+    const int events[] = {COMPILED_METHOD_LOAD, COMPILED_METHOD_UNLOAD, DYNAMIC_CODE_GENERATED, COLLECTION_START, COLLECTION_FINISH, SAMPLED_OBJECT_ALLOC};
+    for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
+        int wanted = events[i] == SAMPLED_OBJECT_ALLOC ? samples && collects : events[i] < COLLECTION_START || collects;
+        if (wanted) CALL(env, SET_EVENT_NOTIFICATION, env, ENABLE, events[i], NULL);
+    }
+    CALL(env, GENERATE_EVENTS, env, DYNAMIC_CODE_GENERATED);
+    CALL(env, GENERATE_EVENTS, env, COMPILED_METHOD_LOAD);
+}
+
+static int (*real_create)(environment *, void **, void *);
+
+static int create(environment *machine, void **thread, void *arguments) {
+    int failed = real_create(machine, thread, arguments);
+    if (!failed && machine) begin(*machine);
+    return failed;
+}
+
+extern void *dlsym(void *, const char *);
+
+/* Who calls is told by the return address, so that the real function is jumped to. */
+EXPORT void *dlsym(void *handle, const char *name) {
+    void *(*real)(void *, const char *) = NEXT(dlsym);
+    if (unlikely(!real)) return NULL;
+    static const char wanted[] = "JNI_CreateJavaVM";
+    if (likely(!name || !begins(name, wanted) || name[sizeof wanted - 1])) return real(handle, name);
+    void *found = real(handle, name);
+    if (!found || !numalens_connect()) return found;
+    real_create = (int (*)(environment *, void **, void *))found;
+    return (void *)create;
+}
