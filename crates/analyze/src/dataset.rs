@@ -26,6 +26,7 @@ use crate::facts::wrappers::Wrappers;
 use crate::model::about::About;
 use crate::model::tally::Tally;
 use numalens_profile::ids::{SiteId, StackId};
+use numalens_profile::tables::Object;
 use numalens_simulate::CostModel;
 use numalens_topology::{Machine, NodeId};
 use std::sync::Arc;
@@ -72,6 +73,14 @@ impl Dataset {
             Some(rollup) => rollup.totals(&basis, model),
             None => Totals::new(&basis, model),
         })
+    }
+
+    /// What an object is called: by the program, or by its runtime; empty where nobody names it.
+    pub fn name_of<'a>(&self, object: &'a Object) -> &'a str {
+        match object.stack {
+            Some(stack) if object.name.is_empty() => self.code.runtime_memory(stack).map_or("", |memory| memory.name),
+            _ => &object.name,
+        }
     }
 
     /// Who uses which memory: by page, or summed.

@@ -8,6 +8,7 @@ use super::program::Clusters;
 use super::{causes, evidence};
 use crate::dataset::usages::Usages;
 use crate::facts::contended_lines;
+use crate::facts::placement_targets::PlacementTarget;
 use crate::facts::usage::Usage;
 use crate::model::object_group::Group;
 use crate::model::patterns::{Pattern, Remedy};
@@ -51,7 +52,11 @@ pub fn objects(usages: &Usages) -> FxHashMap<Group, Judged> {
 pub(super) fn candidates(usages: &Usages, clusters: &Clusters, neighbours: &Neighbours<'_>) -> Vec<Candidate> {
     let contended = contended_lines::contended(usages.dataset.lines());
     let judged = cases(usages).filter_map(|(id, target, usage)| {
-        if !is_far(usages, usage) || usage.all.basis() < ENOUGH || clusters.explain(usage) {
+        if !is_far(usages, usage)
+            || usage.all.basis() < ENOUGH
+            || clusters.explain(usage)
+            || is_a_runtimes(usages, target)
+        {
             return None;
         }
         let case = Case::new(usages, (id, target, usage), contended.get(&id));
@@ -61,6 +66,12 @@ pub(super) fn candidates(usages: &Usages, clusters: &Clusters, neighbours: &Neig
     });
     let groups = causes::groups(judged.collect());
     groups.iter().filter_map(|group| candidate(usages, group)).collect()
+}
+
+/// Whether it is memory in which a runtime keeps what it knows.
+fn is_a_runtimes(usages: &Usages, target: &PlacementTarget) -> bool {
+    let stack = target.example.as_ref().and_then(|object| object.stack);
+    stack.and_then(|stack| usages.dataset.code.runtime_memory(stack)).is_some_and(|memory| memory.is_its_own)
 }
 
 /// What is said of memory that is handed from thread to thread, where much is: it may lie otherwise the next time.

@@ -114,7 +114,7 @@ fn object_fields(usages: &Usages, object: &Object, size: u64, count: u64) -> Vec
     let via = site.as_ref().and_then(|place| place.via.clone()).filter(|_| object.kind == ObjectKind::Heap);
     let mut fields = vec![
         Field::new("kind", "kind", Value::Text(object.kind.word().to_string())),
-        Field::new("name", "name", Value::Text(object.name.clone())),
+        Field::new("name", "name", Value::Text(usages.dataset.name_of(object).to_owned())),
         Field::new("size", "size", Value::Bytes(size)),
         Field::metric(&metrics::COUNT, Value::Count(count)),
         Field::new("site", "allocated at", Value::maybe(site, |place| Value::Location(place.location))),

@@ -24,7 +24,7 @@ pub fn note(usages: &Usages, neighbours: &Neighbours<'_>) -> Option<String> {
     let object = neighbours.page(Some(example), usage.traffic.total()).busiest.unwrap_or(example);
     let place =
         usages.dataset.wanted_at(object.stack, object.site).map(|place| format!(", allocated in {}", place.location));
-    let name = if object.name.is_empty() { object.kind.word() } else { &object.name };
+    let name = Some(usages.dataset.name_of(object)).filter(|name| !name.is_empty()).unwrap_or(object.kind.word());
     Some(format!(
         "{share:.1} % of the accesses are remote to memory that its users have in their private caches, chiefly {name}{}; where that lies makes next to no difference",
         place.unwrap_or_default()

@@ -8,7 +8,7 @@
 
 mod own_places;
 
-use crate::facts::runtime::{self, Managed};
+use crate::facts::runtime::{self, Managed, RuntimeMemory};
 use crate::model::by_id::ById;
 use crate::model::report::Location;
 use own_places::Own;
@@ -172,6 +172,15 @@ impl Code {
     /// Whether anything has a name.
     pub fn has_names(&self) -> bool {
         !self.frames.is_empty()
+    }
+
+    /// What the program's runtime has taken memory for that was asked for on a call stack.
+    pub fn runtime_memory(&self, stack: StackId) -> Option<RuntimeMemory> {
+        self.managed()?;
+        let frames = self.walk(stack).filter_map(|site| self.frames(site));
+        runtime::memory_of(
+            frames.flatten().filter_map(|frame| self.functions.get(frame.function.0)).map(|name| &**name),
+        )
     }
 
     /// The language whose runtime was there.

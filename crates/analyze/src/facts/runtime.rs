@@ -80,6 +80,7 @@ const HELPERS: &[&str] = &[
     "core::",
     "alloc::",
     "runtime.",
+    "[Java ",
 ];
 
 /// Beginnings of names, after any leading underscores: of glibc, musl, libgomp, libomp, libstdc++, Rust, Go.
@@ -142,6 +143,42 @@ pub fn managed_by(module: &str) -> Option<Managed> {
     is_python(module.strip_prefix("lib").unwrap_or(module)).then_some(Managed::Python)
 }
 
+/// What a runtime takes memory for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RuntimeMemory {
+    pub name: &'static str,
+    /// It holds what the runtime knows, not what the program makes: no change of the program places it otherwise.
+    pub is_its_own: bool,
+}
+
+/// By a part of the name of a function on the call stack that asked for it.
+const MEMORY: &[(&str, RuntimeMemory)] = &[
+    ("metaspace::", its_own("Java metaspace")),
+    ("CodeHeap::", its_own("Java code cache")),
+    ("SafepointMechanism::", its_own("Java safepoint page")),
+    ("CardTable", its_own("Java card table")),
+    ("HeapRegionManager::", programs("Java heap and its tables (G1)")),
+    ("PSVirtualSpace::", programs("Java heap (Parallel)")),
+    ("Generation::", programs("Java heap (Serial)")),
+    ("ZPhysicalMemory", programs("Java heap (ZGC)")),
+    ("ShenandoahHeap::", programs("Java heap (Shenandoah)")),
+    ("_PyObject_ArenaMmap", programs("Python objects")),
+    ("_PyMem_ArenaAlloc", programs("Python objects")),
+];
+
+const fn its_own(name: &'static str) -> RuntimeMemory {
+    RuntimeMemory { name, is_its_own: true }
+}
+
+const fn programs(name: &'static str) -> RuntimeMemory {
+    RuntimeMemory { name, is_its_own: false }
+}
+
+/// What one of these functions asked for.
+pub fn memory_of<'a>(mut functions: impl Iterator<Item = &'a str>) -> Option<RuntimeMemory> {
+    functions.find_map(|function| Some(MEMORY.iter().find(|(part, _)| function.contains(part))?.1))
+}
+
 /// OpenMP's library, which exists to divide work among threads: what it accesses itself is its queues and barriers.
 pub fn is_threading(module: &str) -> bool {
     ["libgomp", "libomp", "libomp5", "libiomp5"].iter().any(|name| is_named(module, name))
@@ -158,9 +195,9 @@ pub fn is_system_source(file: &str) -> bool {
     SYSTEM_SOURCES.iter().any(|prefix| file.starts_with(prefix))
 }
 
-/// A function of a language's runtime whose sources have no telling path: Go cuts it off, Java has none.
+/// A function of a language's runtime whose sources have no telling path: Go cuts it off.
 pub fn is_language_runtime(function: &str) -> bool {
-    ["runtime.", "internal/", "[Java "].iter().any(|prefix| function.starts_with(prefix))
+    ["runtime.", "internal/"].iter().any(|prefix| function.starts_with(prefix))
 }
 
 /// A function that works for its callers, by its demangled name.
@@ -199,6 +236,14 @@ mod tests {
         for name in ["python3-config", "libpython3stub.so", "libjvmci.so", "app"] {
             assert_eq!(managed_by(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn knows_what_runtimes_take_memory_for() {
+        let commit = ["os::pd_commit_memory", "os::commit_memory"];
+        let heap = [&commit[..], &["G1PageBasedVirtualSpace::commit", "G1HeapRegionManager::expand"]].concat();
+        assert_eq!(memory_of(heap.into_iter()), Some(programs("Java heap and its tables (G1)")));
+        assert_eq!(memory_of(commit.into_iter()), None);
     }
 
     #[test]

@@ -74,7 +74,9 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
             Value::users(run.users.iter().map(|(node, n)| (*node, *n))),
             Value::Bytes(run.place.page_size),
             Value::maybe(object, |object| Value::Text(object.kind.word().to_string())),
-            Value::maybe(object.filter(|object| !object.name.is_empty()), |object| Value::Text(object.name.clone())),
+            Value::maybe(object.map(|object| dataset.name_of(object)).filter(|name| !name.is_empty()), |name| {
+                Value::Text(name.to_owned())
+            }),
             Value::maybe(run.place.object, |object| Value::Id(u64::from(object.0))),
         ]
     };

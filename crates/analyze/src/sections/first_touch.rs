@@ -224,8 +224,9 @@ fn object(dataset: &Dataset, row: &Row) -> Value {
     let Some(object) = largest(&row.objects).and_then(|id| dataset.memory.objects.get(&id)) else {
         return Value::Absent;
     };
-    if !object.name.is_empty() {
-        return Value::Text(format!("{} {}", object.kind.word(), object.name));
+    let name = dataset.name_of(object);
+    if !name.is_empty() {
+        return Value::Text(format!("{} {name}", object.kind.word()));
     }
     match dataset.code.own_on_stack(object.stack, object.site) {
         Some(place) => Value::Text(format!("{} of {}", object.kind.word(), place.location)),

@@ -233,12 +233,12 @@ fn objects(dataset: &Dataset, homes: &Homes<'_>, process: ProcessId, address: u6
 }
 
 fn name(dataset: &Dataset, object: &Object) -> String {
-    let kind = object.kind.word();
-    if object.name.starts_with(kind) {
-        return object.name.clone();
+    let (kind, name) = (object.kind.word(), dataset.name_of(object));
+    if name.starts_with(kind) {
+        return name.to_owned();
     }
-    if !object.name.is_empty() {
-        return format!("{kind} {}", object.name);
+    if !name.is_empty() {
+        return format!("{kind} {name}");
     }
     match dataset.code.own_on_stack(object.stack, object.site) {
         Some(place) => format!("{kind} of {}", place.location),

@@ -233,6 +233,8 @@ fn values(dataset: &Dataset, group: &Group, row: Row, total: &Counts, judged: Op
         Group::Named { kind, name } => (*kind, name.clone()),
         Group::Lost(object) => (ObjectKind::Unknown, format!("object {object}")),
     };
+    let by_runtime = example.filter(|_| name.is_empty()).map(|object| dataset.name_of(object).to_owned());
+    let name = by_runtime.unwrap_or(name);
     let alone = example.filter(|o| row.count == o.count);
     let mut values = match row.bound.divided.saturating_add(row.bound.untold) {
         0 => counts::values(&row.counts, total),

@@ -234,11 +234,7 @@ fn row(
         Value::maybe(placed, |row| Value::Bytes(row.page_size)),
         Value::maybe(placed, |row| Value::Text(row.placed.word().to_string())),
         Value::maybe(object, |o| {
-            Value::Text(if o.name.is_empty() {
-                o.kind.word().to_string()
-            } else {
-                format!("{} {}", o.kind.word(), o.name)
-            })
+            Value::Text(format!("{} {}", o.kind.word(), dataset.name_of(o)).trim_end().to_string())
         }),
         Value::maybe(place, |place| Value::Location(place.location)),
         Value::maybe(placed.and_then(|row| row.thread), |thread| Value::Id(u64::from(thread.0))),

@@ -105,7 +105,7 @@ impl Jvm {
     fn stub(&mut self, mut fields: Fields<'_>) -> Option<()> {
         let (start, bytes, length) = (fields.next()?, fields.next()?, fields.next()?);
         let [name] = fields.texts([u32::try_from(length).ok()?])?;
-        let name = if name == INTERPRETER.0 { INTERPRETER.1.to_owned() } else { name };
+        let name = if name == INTERPRETER.0 { INTERPRETER.1.to_owned() } else { format!("[Java {name}]") };
         self.insert(start, Code::Stub { end: start.checked_add(bytes)?, name });
         Some(())
     }
@@ -212,7 +212,7 @@ mod tests {
         method(&mut jvm, 10, ["LMain;", "run", ""], &[]);
         let name = u64::from_ne_bytes(*b"stub\0\0\0\0");
         told(&mut jvm, Told::Stub, &[0x1000, 0x100, 4, name]);
-        assert_eq!(at(&jvm, 0x1080), ["stub :0"]);
+        assert_eq!(at(&jvm, 0x1080), ["[Java stub] :0"]);
         told(&mut jvm, Told::Code, &[0x1000, 0x40, 10, 0]);
         assert_eq!(at(&jvm, 0x1000), ["Main.run :0"]);
         assert_eq!(at(&jvm, 0x1080), [""; 0]);
