@@ -22,6 +22,7 @@ mod calls;
 mod channel;
 mod choice;
 mod functions;
+mod go;
 mod regions;
 
 use crate::blocks::{self, DECLARED};
@@ -151,6 +152,10 @@ impl Allocator {
             }
             return;
         }
+        if let Function::Go(function) = function {
+            self.go_entered(thread, function, sp);
+            return;
+        }
         if function == Function::Releases {
             if let Some(old) = self.forget(arguments[0]) {
                 self.publish_of(thread, Kind::Free, arguments[0], &old);
@@ -189,6 +194,7 @@ impl Allocator {
         let [first, second, third, ..] = call.arguments;
         match call.function {
             Function::Starts | Function::Releases | Function::Region(_) => {}
+            Function::Go(function) => self.go_returned(thread, call, function),
             Function::Maps if result != MAP_FAILED => self.mapped(thread, call, result),
             Function::Unmaps if result as u32 == 0 => {
                 self.publish(thread, Kind::Munmap, call.begun_ns, [first, second, 0, 0])
@@ -236,23 +242,25 @@ impl Allocator {
         }
     }
 
-    /// A block has been made.
-    fn allocated(&self, thread: &mut Thread, block: &Block, caller: &Caller) {
+    /// A block has been made. Returns whether that is published.
+    fn allocated(&self, thread: &mut Thread, block: &Block, caller: &Caller) -> bool {
         let header = self.channel.header();
         let tracked = TRACKED.lock().len();
         let seed = u64::from(thread.tid) << 32 ^ sys::now_ns();
-        let Some(mean) = thread.allocations.choice.of(header, block.bytes, tracked, seed) else { return };
+        let Some(mean) = thread.allocations.choice.of(header, block.bytes, tracked, seed) else { return false };
         // What has a mapping of its own has fresh pages, which go with it.
         let bytes = if block.mapping == 0 || self.publishes_every_block() { block.bytes } else { 0 };
         let Some(time_ns) = self.know(block.key, bytes) else {
             header.untracked.fetch_add(1, Relaxed);
-            return;
+            return false;
         };
         let operands = [block.address, block.bytes, block.begun_ns, block.mapping];
         let record = Record { kind: Kind::Alloc, time_ns, tid: thread.tid, operands };
-        if !self.channel.publish_allocation(&record, block.call, mean, caller) {
+        let published = self.channel.publish_allocation(&record, block.call, mean, caller);
+        if !published {
             self.forget(block.key);
         }
+        published
     }
 
     /// The program says something of an allocator of its own, by `numalens.h`; it goes on at `next`.

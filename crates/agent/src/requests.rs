@@ -77,8 +77,14 @@ fn ask(header: &SessionHeader) -> u32 {
     ticket
 }
 
-/// Logs a phase or a mark.
+/// Logs a phase or a mark, whose name the program has at an address.
 fn log_mark(thread: &Thread, request: Request, name: u64) {
+    let mut text = [0u8; MOST_NAME_BYTES];
+    mark(thread, request, user::read_beginning(name, &mut text));
+}
+
+/// The same of a name that is there.
+pub fn mark(thread: &Thread, request: Request, text: &[u8]) {
     let runtime = runtime();
     let header = runtime.session.header();
     if header.marks.fetch_add(1, Relaxed) >= exact::MOST_MARKS {
@@ -86,8 +92,6 @@ fn log_mark(thread: &Thread, request: Request, name: u64) {
         header.marks.fetch_min(u32::MAX / 2, Relaxed);
         return;
     }
-    let mut text = [0u8; MOST_NAME_BYTES];
-    let text = user::read_beginning(name, &mut text);
     let words = [request as u64, u64::from(thread.first.0)];
     runtime.process().log(log::MARK, &words, text);
     ask(header);

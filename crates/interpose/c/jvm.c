@@ -35,6 +35,9 @@ enum { VERSION_11 = 0x300b0000, VERSION_8 = 0x30010200, ENABLE = 1 };
 
 #define CALL(env, number, ...) ((int (*)())(*(env))[number])(__VA_ARGS__)
 
+/* The phase that a collection is. */
+#define COLLECTION "garbage collection"
+
 static environment tools;
 
 /* Methods that have been told; one that finds no place is told again. */
@@ -220,7 +223,7 @@ static void sampled(environment env, environment jni, void *thread, void *handle
 static void collection_starts(environment env) {
     (void)env;
     latest_collection = numalens_now();
-    numalens_tell_text(NUMALENS_REQUEST, NUMALENS_REQUEST_BEGIN, "garbage collection", 0);
+    numalens_phase(NUMALENS_REQUEST_BEGIN, COLLECTION);
 }
 
 /* Objects that have gone or moved first make room for those that have moved. */
@@ -236,7 +239,7 @@ static void collection_ends(environment env) {
             else __atomic_store_n(&object->state, DEAD, __ATOMIC_RELEASE);
         }
     latest_collection = numalens_now();
-    numalens_tell_text(NUMALENS_REQUEST, NUMALENS_REQUEST_END, "garbage collection", 0);
+    numalens_phase(NUMALENS_REQUEST_END, COLLECTION);
 }
 
 static void begin(environment machine) {

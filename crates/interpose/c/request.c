@@ -50,6 +50,11 @@ HIDDEN void numalens_tell_text(enum numalens_kind kind, uint64_t first, const ch
     }
 }
 
+HIDDEN void numalens_phase(unsigned long what, const char *name) {
+    uint64_t bytes = 0;
+    if (!request(what, name, &bytes)) numalens_tell_text(NUMALENS_REQUEST, what, name, 0);
+}
+
 /* The frame of the call is where a block is allocated. */
 EXPORT __attribute__((noinline)) void numalens_hook(unsigned long what, const void *first, size_t second) {
     switch (what) {

@@ -104,6 +104,7 @@ HIDDEN void numalens_tell_move(uint64_t begun, int pid, unsigned long count, con
 
 /* request.c */
 HIDDEN void numalens_tell_text(enum numalens_kind kind, uint64_t first, const char *name, int must);
+HIDDEN void numalens_phase(unsigned long what, const char *name); /* begins or ends */
 /* to the agent: */
 HIDDEN uint64_t numalens_born(const void *key, size_t n);         /* the time to tell of it with */
 HIDDEN size_t numalens_dies(const void *key, uint64_t *time); /* the same; returns how long it was, 0: not known */

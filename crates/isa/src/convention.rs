@@ -17,6 +17,16 @@ pub mod function {
     pub const PRESERVED: [Register; 5] = [Register::Rbx, Register::R12, Register::R13, Register::R14, Register::R15];
 }
 
+/// Calls of functions of Go, from version 1.17 on (ABIInternal).
+pub mod go_function {
+    use crate::Register;
+
+    /// Integer arguments, the first one first: a method's receiver is the first. As many as are asked for.
+    pub const ARGUMENTS: [Register; 3] = [Register::Rax, Register::Rbx, Register::Rcx];
+    /// The result.
+    pub const RESULT: Register = Register::Rax;
+}
+
 /// System calls of Linux by `syscall`.
 pub mod system_call {
     use crate::Register;

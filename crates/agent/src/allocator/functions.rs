@@ -1,6 +1,7 @@
 //! The functions that give memory, or begin parallel regions, and are part of the program: found by their names, what
 //! they are asked for by their arguments.
 
+use super::go::GoFunction;
 use alloc::vec::Vec;
 use hashbrown::{HashMap, HashSet};
 use numalens_event::record::Call;
@@ -35,6 +36,8 @@ pub enum Function {
     Remaps,
     /// Makes a thread. What it maps is that thread's stack.
     Starts,
+    /// Of Go's runtime.
+    Go(GoFunction),
     /// Executes a parallel region of OpenMP; whether the first argument is the region's code, as with GNU's compilers
     /// (LLVM's hand over data of theirs first).
     Region(bool),
@@ -44,6 +47,9 @@ pub type Functions = HashMap<u64, Function, FxBuildHasher>;
 
 impl Function {
     fn named(name: &[u8]) -> Option<Self> {
+        if let Some(function) = GoFunction::named(name) {
+            return Some(Function::Go(function));
+        }
         Some(match name {
             b"malloc" => Function::Bytes(Call::Malloc, 0),
             b"calloc" => Function::Product(Call::Calloc),
@@ -111,6 +117,7 @@ impl Function {
             | Function::Unmaps
             | Function::Remaps
             | Function::Starts
+            | Function::Go(_)
             | Function::Region(_) => Some(0),
         }
     }
@@ -123,6 +130,7 @@ impl Function {
             Function::Maps | Function::Unmaps | Function::Remaps | Function::Starts => Call::Mmap,
             Function::Protects => Call::Protect,
             Function::Pages | Function::Stores | Function::Releases | Function::Region(_) => Call::Aligned,
+            Function::Go(_) => Call::Declared,
         }
     }
 }
