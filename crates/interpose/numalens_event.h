@@ -17,7 +17,6 @@
 #define NUMALENS_PAYLOAD_BYTES ((NUMALENS_WIDE_WORDS - NUMALENS_PAYLOAD_WORD) * 8)
 #define NUMALENS_ATTEMPTS 64
 #define NUMALENS_FLAG_ASK 1
-#define NUMALENS_FLAG_FRAMES 2
 #define NUMALENS_RUNTIME_LOG_START 4096
 #define NUMALENS_RUNTIME_LOG_BYTES (256ul << 20)
 #define NUMALENS_PUBLISHED (UINT64_C(1) << 63)
@@ -79,8 +78,15 @@ struct numalens_wide {
     struct numalens_note note;
     uint64_t ip, sp, bp;
     uint64_t mean;
-    uint64_t reserved[4];
+    uint64_t frames;
+    uint64_t reserved[3];
     uint64_t payload[NUMALENS_PAYLOAD_BYTES / 8];
+};
+
+/* A runtime's frame, in front of the stack in a payload. */
+struct numalens_frame {
+    uint64_t method;
+    int64_t bytecode;
 };
 
 _Static_assert(sizeof(struct numalens_header) <= NUMALENS_HEADER_BYTES, "the header fits its page");

@@ -9,6 +9,7 @@
 //! | 4-7 | four operands | |
 //! | 8-10 | | instruction, stack and frame pointer of the caller |
 //! | 11 | | mean bytes between samples, 0: recorded for itself |
+//! | 12 | | of an allocation: frames of a runtime at the beginning of the payload |
 //! | 16- | | payload: stack copied from the stack pointer up, or a mask |
 
 use crate::layout::{PAYLOAD_BYTES, PAYLOAD_WORD};
@@ -109,9 +110,8 @@ numbered! {
 
 /// Flag: the mask did not fit or the thread is not known; ask the kernel.
 pub const FLAG_ASK: u8 = 1;
-/// Flag of an allocation: the payload is not a stack but a runtime's frames, innermost first, each a method and a
-/// bytecode of the [log of runtimes](crate::runtime_log).
-pub const FLAG_FRAMES: u8 = 2;
+/// Bytes of a runtime's frame: a method and a bytecode of the [log of runtimes](crate::runtime_log), a word each.
+pub const FRAME_BYTES: usize = 16;
 
 /// A slot as a record, borrowed from a private copy of it: shared memory may change under the reader.
 #[derive(Clone, Copy, Debug)]
@@ -137,7 +137,7 @@ impl<'a> Record<'a> {
         Call::from_number((self.words[1] >> 16) as u8)
     }
 
-    /// [`FLAG_ASK`], [`FLAG_FRAMES`] or 0.
+    /// [`FLAG_ASK`] or 0.
     pub fn flags(self) -> u8 {
         (self.words[1] >> 24) as u8
     }
@@ -171,6 +171,12 @@ impl<'a> Record<'a> {
     /// Mean bytes between samples when this was sampled, 0 when it stands for itself alone. 0 for a note.
     pub fn mean(self) -> u64 {
         self.words.get(11).copied().unwrap_or(0)
+    }
+
+    /// Bytes of a runtime's frames, innermost first, at the beginning of the payload. 0 for a note.
+    pub fn frame_bytes(self) -> usize {
+        let frames = self.words.get(12).map_or(0, |&word| word.min(PAYLOAD_BYTES as u64) as usize);
+        (frames * FRAME_BYTES).min(PAYLOAD_BYTES)
     }
 
     /// The payload in words, rounded up, and its length in bytes, which is never more than there is.

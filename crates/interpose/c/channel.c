@@ -224,11 +224,11 @@ HIDDEN void numalens_may_end(const void *address, uint64_t time) {
 
 /* Copies the stack from `from` up as far as it is known to be readable: to the known end of the thread's own stack,
  * else (a coroutine's or a signal's stack, a thread not started through pthread_create) to the end of the page. */
-static uint32_t copy_stack(uint64_t *to, uint64_t from) {
+static uint32_t copy_stack(uint64_t *to, uint64_t from, uint64_t room) {
     const struct thread_state *self = &numalens_self;
     uint64_t end = (from | (NUMALENS_PAGE - 1)) + 1;
     if (from < self->stack_high && self->stack_high - from <= self->stack_window) end = self->stack_high;
-    if (end - from > NUMALENS_PAYLOAD_BYTES) end = from + NUMALENS_PAYLOAD_BYTES;
+    if (end - from > room) end = from + room;
     uint32_t words = (uint32_t)((end - from) / 8);
     /* One instruction, which neither needs libc nor fetches the lines that it overwrites. */
     uint64_t left = words;
@@ -253,15 +253,19 @@ HIDDEN int numalens_tell_wide(const struct wide_record *record) {
     for (int i = 0; i < 4; i++) wide->note.operands[i] = record->operands[i];
     wide->mean = record->mean;
     wide->ip = wide->sp = wide->bp = 0;
+    wide->frames = record->frame_count;
+    uint64_t *to = wide->payload;
+    for (uint32_t i = 0; i < record->frame_count; i++) *to++ = record->frames[i].method, *to++ = (uint64_t)record->frames[i].bytecode;
+    uint32_t before = (uint32_t)(to - wide->payload) * 8;
     if (record->frame) {
         /* A frame is [saved frame pointer of the caller][return address]; above it is the caller's stack. */
         wide->bp = (uint64_t)record->frame[0];
         wide->ip = (uint64_t)record->frame[1];
         wide->sp = (uint64_t)(record->frame + 2);
-        wide->note.payload_bytes = copy_stack(wide->payload, wide->sp);
+        wide->note.payload_bytes = before + copy_stack(to, wide->sp, NUMALENS_PAYLOAD_BYTES - before);
     } else {
-        wide->note.payload_bytes = record->payload_bytes;
-        for (uint32_t i = 0; i < record->payload_bytes / 8; i++) wide->payload[i] = ((const uint64_t *)record->payload)[i];
+        wide->note.payload_bytes = before + record->payload_bytes;
+        for (uint32_t i = 0; i < record->payload_bytes / 8; i++) to[i] = ((const uint64_t *)record->payload)[i];
     }
     return hand_over(channel, &ring, &claim);
 }

@@ -156,6 +156,9 @@ static size_t forget(const void *key, uint64_t *time) {
     return n || !key ? n : 1;
 }
 
+/* Of Python on a stack: the rest of a record is for the native one. */
+enum { PYTHON_FRAMES = 16 };
+
 /* `before` is the time before the real call, or 0: what the allocator touched since then of a block, it touched for
  * it. */
 static void note(enum numalens_call call, void *address, size_t n, uint64_t before, void *const *frame) {
@@ -163,8 +166,10 @@ static void note(enum numalens_call call, void *address, size_t n, uint64_t befo
     if (!address || !chosen(n, &mean)) return;
     uint64_t mapping = own_mapping(address);
     if (!(time = know(address, n, mapping))) return;
+    struct numalens_frame frames[PYTHON_FRAMES];
     struct wide_record record = {.kind = NUMALENS_ALLOC, .call = (uint8_t)call, .time = time,
-        .operands = {(uint64_t)address, n, before, mapping}, .mean = mean, .frame = frame};
+        .operands = {(uint64_t)address, n, before, mapping}, .mean = mean, .frames = frames, .frame = frame};
+    record.frame_count = (uint32_t)numalens_python_frames(frames, PYTHON_FRAMES);
     if (call == NUMALENS_CALL_MALLOC && numalens_is_operator_new((uint64_t)frame[1])) record.call = NUMALENS_CALL_NEW;
     if (numalens_tell_wide(&record)) numalens_process->lived = 1;
     else forget(address, &time);
@@ -202,8 +207,8 @@ HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame)
 
 /* An object of a runtime, which has found it worth telling; allocated at `frames`, innermost first. What was touched of
  * its memory `since` then was touched for it. */
-HIDDEN int numalens_told_object(const void *object, size_t n, uint64_t since, const struct runtime_frame *frames, int count) {
-    struct wide_record record = {.flags = NUMALENS_FLAG_FRAMES, .operands = {0, 0, since}, .payload = frames, .payload_bytes = (uint32_t)count * sizeof *frames};
+HIDDEN int numalens_told_object(const void *object, size_t n, uint64_t since, const struct numalens_frame *frames, int count) {
+    struct wide_record record = {.operands = {0, 0, since}, .frames = frames, .frame_count = (uint32_t)count};
     return tell_block(object, n, &record);
 }
 

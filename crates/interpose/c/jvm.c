@@ -40,21 +40,6 @@ enum { VERSION_11 = 0x300b0000, VERSION_8 = 0x30010200, ENABLE = 1 };
 
 static environment tools;
 
-/* Methods that have been told; one that finds no place is told again. */
-enum { METHODS = 1 << 16, PROBES = 16 };
-static method_id told_methods[METHODS];
-
-static int is_new(method_id method) {
-    uint64_t slot = method * UINT64_C(0x9e3779b97f4a7c15) >> 48;
-    for (int i = 0; i < PROBES; i++) {
-        method_id *place = &told_methods[(slot + (uint64_t)i) % METHODS], found = 0;
-        if (__atomic_load_n(place, __ATOMIC_RELAXED) == method) return 0;
-        if (__atomic_compare_exchange_n(place, &found, method, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return 1;
-        if (found == method) return 0;
-    }
-    return 1;
-}
-
 static void deallocate(void *memory) {
     if (memory) CALL(tools, DEALLOCATE, tools, memory);
 }
@@ -62,7 +47,7 @@ static void deallocate(void *memory) {
 struct line { int64_t bytecode; int line; };
 
 static void tell_method(method_id method) {
-    if (!method || !is_new(method)) return;
+    if (!method || !numalens_is_new_method(method)) return;
     char *name = NULL, *class_name = NULL, *file = NULL;
     void *class = NULL;
     struct line *lines = NULL;
@@ -154,7 +139,7 @@ struct object {
     uint64_t address, bytes;
     void *reference;
     char class_name[NAME_BYTES];
-    struct runtime_frame at[FRAMES];
+    struct numalens_frame at[FRAMES];
 };
 static struct object objects[OBJECTS];
 static uint32_t first_free;

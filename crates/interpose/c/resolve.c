@@ -33,7 +33,7 @@ struct tables { const ElfW(Sym) *symbols; const char *strings; const ElfW(Half) 
 static const ElfW(Sym) *usable(const struct tables *t, uint32_t index, const char *name) {
     const ElfW(Sym) *symbol = t->symbols + index;
     unsigned type = symbol->st_info & 15;
-    if (symbol->st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE)) return NULL;
+    if (symbol->st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE && type != STT_OBJECT)) return NULL;
     if (t->versions && t->versions[index] & 0x8000) return NULL;
     return same(t->strings + symbol->st_name, name) ? symbol : NULL;
 }
@@ -150,6 +150,12 @@ HIDDEN void *numalens_next(const char *name) {
     for (int i = 0; i < known; i++)
         if (children_call[i].found && same(children_call[i].name, name)) return children_call[i].found;
     struct search search = {.name = name};
+    if (dl_iterate_phdr) dl_iterate_phdr(visit, &search);
+    return search.found;
+}
+
+HIDDEN void *numalens_anywhere(const char *name) {
+    struct search search = {.name = name, .after_this = 1};
     if (dl_iterate_phdr) dl_iterate_phdr(visit, &search);
     return search.found;
 }

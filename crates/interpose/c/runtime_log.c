@@ -63,3 +63,18 @@ HIDDEN void numalens_log_text(struct log_record *record, const char *text, size_
 HIDDEN void numalens_log_end(struct log_record *record) {
     __atomic_store_n(record->words, record->word | NUMALENS_PUBLISHED, __ATOMIC_RELEASE);
 }
+
+/* Methods that have been told; one that finds no place is told again. */
+enum { METHODS = 1 << 16, PROBES = 16 };
+static uint64_t told_methods[METHODS];
+
+HIDDEN int numalens_is_new_method(uint64_t method) {
+    uint64_t slot = method * UINT64_C(0x9e3779b97f4a7c15) >> 48;
+    for (int i = 0; i < PROBES; i++) {
+        uint64_t *place = &told_methods[(slot + (uint64_t)i) % METHODS], found = 0;
+        if (__atomic_load_n(place, __ATOMIC_RELAXED) == method) return 0;
+        if (__atomic_compare_exchange_n(place, &found, method, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return 1;
+        if (found == method) return 0;
+    }
+    return 1;
+}

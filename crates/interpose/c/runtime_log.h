@@ -12,4 +12,7 @@ HIDDEN void numalens_log_put(struct log_record *record, uint64_t value);
 HIDDEN void numalens_log_text(struct log_record *record, const char *text, size_t bytes);
 HIDDEN void numalens_log_end(struct log_record *record);
 
+/* Whether a method has not been told yet; from now on it has. */
+HIDDEN int numalens_is_new_method(uint64_t method);
+
 #endif

@@ -57,6 +57,8 @@ struct wide_record {
     enum numalens_kind kind;
     uint8_t call, flags;
     uint64_t time, operands[4], mean;
+    const struct numalens_frame *frames;        /* of a runtime, innermost first, before what follows */
+    uint32_t frame_count;
     void *const *frame;                         /* of an exported function: its caller is recorded, with its stack */
     const void *payload; uint32_t payload_bytes; /* or this */
 };
@@ -77,6 +79,7 @@ HIDDEN int numalens_beside_channel(char *path, size_t room, uint32_t descriptor)
 /* resolve.c: the definition that the program would use if this library were not there. */
 HIDDEN void *numalens_next(const char *name);
 HIDDEN void *numalens_next_of(const char *name, const void *caller); /* of several, that of a library which the caller's object needs */
+HIDDEN void *numalens_anywhere(const char *name); /* a function or variable of any object that is loaded */
 struct numalens_definition { const char *name; void *found; int beside_malloc; /* its object defines malloc as well */ int referenced; };
 HIDDEN void numalens_next_several(struct numalens_definition *all, int count);
 HIDDEN void numalens_find_for_children(void); /* before a fork */
@@ -116,8 +119,10 @@ HIDDEN void numalens_gave(enum numalens_call call, void *address, size_t n, uint
 HIDDEN void numalens_takes(void *address);
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame);
 HIDDEN void numalens_told_free(const void *block);
-struct runtime_frame { uint64_t method; int64_t bytecode; };
-HIDDEN int numalens_told_object(const void *object, size_t n, uint64_t since, const struct runtime_frame *frames, int count);
+HIDDEN int numalens_told_object(const void *object, size_t n, uint64_t since, const struct numalens_frame *frames, int count);
+
+/* python.c: the frames of this thread, at most so many, innermost first; 0: none */
+HIDDEN int numalens_python_frames(struct numalens_frame *frames, int most);
 
 extern char **environ __attribute__((weak));
 extern int *__errno_location(void) __attribute__((weak));

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use numalens_event::layout::*;
 use numalens_event::page::PAGE;
-use numalens_event::record::{Call, FLAG_ASK, FLAG_FRAMES, Kind};
+use numalens_event::record::{Call, FLAG_ASK, FRAME_BYTES, Kind};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
 use numalens_event::ring::ATTEMPTS;
 use numalens_event::runtime_log::{self, Told};
@@ -28,7 +28,6 @@ fn agreements() -> Vec<(String, u64)> {
         ("NUMALENS_PAYLOAD_BYTES", PAYLOAD_BYTES as u64),
         ("NUMALENS_ATTEMPTS", ATTEMPTS as u64),
         ("NUMALENS_FLAG_ASK", u64::from(FLAG_ASK)),
-        ("NUMALENS_FLAG_FRAMES", u64::from(FLAG_FRAMES)),
         ("NUMALENS_RUNTIME_LOG_START", runtime_log::START as u64),
         ("NUMALENS_RUNTIME_LOG_BYTES", runtime_log::BYTES as u64),
         ("NUMALENS_PUBLISHED", runtime_log::PUBLISHED),
@@ -49,6 +48,8 @@ fn agreements() -> Vec<(String, u64)> {
         ("offsetof(struct numalens_wide, sp)", 72),
         ("offsetof(struct numalens_wide, bp)", 80),
         ("offsetof(struct numalens_wide, mean)", 88),
+        ("offsetof(struct numalens_wide, frames)", 96),
+        ("sizeof(struct numalens_frame)", FRAME_BYTES as u64),
     ]
     .map(|(expression, value)| (expression.to_owned(), value))
     .into();

@@ -76,7 +76,7 @@ impl Channel {
     /// Publishes an allocation by `caller`, with as much of its stack as there is room for.
     pub fn publish_allocation(&self, record: &Record, call: Call, mean: u64, caller: &Caller) -> bool {
         self.write(RingKind::Wides, record, call as u8, |words| {
-            for (word, value) in words[8..].iter().zip([caller.ip, caller.sp, caller.bp, mean]) {
+            for (word, value) in words[8..].iter().zip([caller.ip, caller.sp, caller.bp, mean, 0]) {
                 word.store(value, Relaxed);
             }
             let mut stack = [0u8; PAYLOAD_BYTES];

@@ -21,10 +21,15 @@ pub fn note(usages: &Usages, neighbours: &Neighbours<'_>) -> Option<String> {
     let hottest = targets.iter().rev().max_by(|(.., a), (.., b)| a.traffic.remote().total_cmp(&b.traffic.remote()));
     let (_, target, usage) = hottest.filter(|_| share >= MUCH)?;
     let example = target.example.as_ref()?;
-    let object = neighbours.page(Some(example), usage.traffic.total()).busiest.unwrap_or(example);
+    let page = neighbours.page(Some(example), usage.traffic.total());
+    let object = page.busiest.unwrap_or(example);
     let place =
         usages.dataset.wanted_at(object.stack, object.site).map(|place| format!(", allocated in {}", place.location));
     let name = Some(usages.dataset.name_of(object)).filter(|name| !name.is_empty()).unwrap_or(object.kind.word());
+    let name = match page.is_any_of_several {
+        true => format!("variables that share a page, {name} among them"),
+        false => name.to_owned(),
+    };
     Some(format!(
         "{share:.1} % of the accesses are remote to memory that its users have in their private caches, chiefly {name}{}; where that lies makes next to no difference",
         place.unwrap_or_default()

@@ -1,7 +1,7 @@
 //! What the library reports, in the collector's terms.
 
 use numalens_event::layout::{PAYLOAD_BYTES, WIDE_WORDS};
-use numalens_event::record::{Call, FLAG_ASK, FLAG_FRAMES, Kind, Record};
+use numalens_event::record::{Call, FLAG_ASK, Kind, Record};
 use numalens_event::request::Request;
 
 /// One event. Times are ns of CLOCK_MONOTONIC; `pid` and `tid` are the writer's. Threads that a `vfork` child runs on
@@ -31,8 +31,8 @@ pub enum HeapEvent<'a> {
         bp: u64,
         /// The stack from `sp` up, at most 1024 bytes, fewer at the end of a stack.
         stack: &'a [u8],
-        /// `stack` are frames instead, as a runtime tells them: for each, innermost first, a method and a bytecode.
-        frames: bool,
+        /// Frames as a runtime tells them: for each, innermost first, a method and a bytecode.
+        frames: &'a [u8],
         /// Of an mmap: its protection, flags and file offset. Zeros otherwise.
         protection: u32,
         flags: u32,
@@ -201,8 +201,9 @@ impl Slot {
     }
 }
 
-/// An allocation, of which `stack` was copied.
-fn allocation<'a>(record: &Record<'_>, stack: &'a [u8]) -> Option<HeapEvent<'a>> {
+/// An allocation, of which `payload` was copied: frames of a runtime, then the stack.
+fn allocation<'a>(record: &Record<'_>, payload: &'a [u8]) -> Option<HeapEvent<'a>> {
+    let (frames, stack) = payload.split_at(record.frame_bytes().min(payload.len()));
     let [address, size, c, d] = record.operands();
     let [ip, sp, bp] = record.caller();
     let call = record.call()?;
@@ -220,7 +221,7 @@ fn allocation<'a>(record: &Record<'_>, stack: &'a [u8]) -> Option<HeapEvent<'a>>
         sp,
         bp,
         stack,
-        frames: record.flags() & FLAG_FRAMES != 0,
+        frames,
         protection: if is_mapping { c as u32 } else { 0 },
         flags: if is_mapping { (c >> 32) as u32 } else { 0 },
         offset: if is_mapping { d } else { 0 },

@@ -33,6 +33,11 @@ fn call(call: Call) -> Option<words::Call> {
     })
 }
 
+/// Whether an allocation is a runtime's object, with the frames that wanted it.
+pub fn is_of_runtime(call: Call, frames: usize) -> bool {
+    call == Call::Declared && frames > 0
+}
+
 /// Takes in events of heaps.
 pub struct HeapHandler<'a> {
     pub session: &'a mut Session,
@@ -49,13 +54,14 @@ impl HeapHandler<'_> {
             return;
         }
         match &note.what {
-            What::Alloc { address, size, map, frames, before, .. } => {
+            What::Alloc { call, address, size, map, frames, before, .. } => {
                 if let Some(map) = map {
                     self.mapped(pid, *address, *size, *map);
                 }
                 let thread = self.session.thread_reports(pid, note.tid, time_ns);
                 let new = self.allocated(notes, note, time_ns, thread);
-                if let (true, Some((object, range))) = (*frames, new) {
+                // What a runtime gives it has cleared.
+                if let (true, Some((object, range))) = (is_of_runtime(*call, *frames), new) {
                     let since_ns = self.session.since_start(*before);
                     self.was_touched_for(pid, object, range, since_ns);
                 }
@@ -162,11 +168,14 @@ impl HeapHandler<'_> {
         // The frame of the caller is entered at its call: one byte before the return address.
         let at_call = ip.wrapping_sub(1);
         let caller = Caller { ip: at_call, sp, bp, registers: None };
-        let (stack, site) = if frames {
-            self.session.images.told_stack(note.pid, bytes)
+        let (frames, bytes) = bytes.split_at(frames.min(bytes.len()));
+        let images = &mut self.session.images;
+        let (stack, site) = if ip == 0 {
+            images.told_stack(note.pid, None, frames)
         } else {
-            let stack = live.stack(&mut self.session.images, &caller, bytes, &[]);
-            (stack, Some(self.session.images.code.site(live.place(at_call))))
+            let stack = live.stack(images, &caller, bytes, &[]);
+            let site = Some(images.code.site(live.place(at_call)));
+            if frames.is_empty() { (stack, site) } else { (images.told_stack(note.pid, stack, frames).0, site) }
         };
         let whole_pages = own_mapping != 0 || matches!(how, Call::Mmap | Call::Protect);
         let (process, within) = (live.id, how == Call::Declared);

@@ -1,6 +1,6 @@
 //! What the preloaded library reports beside an engine that counts every access: what memory has changed hands.
 
-use super::heap::HeapHandler;
+use super::heap::{HeapHandler, is_of_runtime};
 use super::heap_notes::{HeapNote, HeapNotes, What};
 use super::touches::ToldPlace;
 use crate::heap_channel::Call;
@@ -56,8 +56,9 @@ impl HeapHandler<'_> {
                 let pages = Page::of(place.start)..Page::behind(end);
                 let grown = *call == Call::Realloc;
                 // What is mapped is clear. Runtimes clear what they give.
-                let filled = grown || *frames || *call == Call::Calloc && *own_mapping == 0;
-                let told = frames.then(|| self.session.objects.place_of(object));
+                let of_runtime = is_of_runtime(*call, *frames);
+                let filled = grown || of_runtime || *call == Call::Calloc && *own_mapping == 0;
+                let told = of_runtime.then(|| self.session.objects.place_of(object));
                 Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns, filled, grown, told }))
             }
             What::Free { address, inner } => {

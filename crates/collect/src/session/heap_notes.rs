@@ -37,8 +37,8 @@ pub(super) enum What {
         sp: u64,
         bp: u64,
         stack: Range<usize>,
-        /// `stack` are a runtime's frames.
-        frames: bool,
+        /// Bytes of a runtime's frames at the beginning of `stack`.
+        frames: usize,
         map: Option<(u32, u32, u64)>,
         /// Before the call, where that is known.
         before: u64,
@@ -157,7 +157,9 @@ impl HeapNotes {
             return None;
         };
         let start = self.stacks.len();
+        self.stacks.extend_from_slice(frames);
         self.stacks.extend_from_slice(stack);
+        let frames = frames.len();
         let map = (call == Call::Mmap).then_some((protection, flags, offset));
         let stack = start..self.stacks.len();
         let what = What::Alloc { call, address, size, weight, ip, sp, bp, stack, frames, map, before, own_mapping };

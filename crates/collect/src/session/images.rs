@@ -2,8 +2,9 @@
 
 use super::code_bytes::CodeBytes;
 use super::intern::{Code, Place};
-use crate::runtimes::frame_address;
+use crate::runtimes::{frame_address, is_interpreter};
 use crate::unwind::{Module, ModuleCache};
+use numalens_event::record::FRAME_BYTES;
 use numalens_profile::ids::{ModuleId, SiteId, StackId};
 use numalens_profile::tables::{self, PERF_MAP};
 use rustc_hash::FxHashMap;
@@ -37,12 +38,20 @@ impl Images {
         self.code.module(&format!("{PERF_MAP}{pid}"))
     }
 
-    /// The stack and innermost site of frames that a runtime of a process has told.
-    pub fn told_stack(&mut self, pid: i32, frames: &[u8]) -> (Option<StackId>, Option<SiteId>) {
+    /// The stack and innermost site of frames that a runtime of a process has told. `native`: what was called from the
+    /// innermost, and the interpreter itself, which the frames stand for.
+    pub fn told_stack(
+        &mut self,
+        pid: i32,
+        native: Option<StackId>,
+        frames: &[u8],
+    ) -> (Option<StackId>, Option<SiteId>) {
         let module = Some(self.made_code(pid));
         let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
         let place = |frame: &[u8]| Place { module, address: frame_address(word(&frame[..8]), word(&frame[8..])) };
-        let places: Vec<Place> = frames.chunks_exact(16).map(place).collect();
+        let told = frames.chunks_exact(FRAME_BYTES).map(place);
+        let called = native.map(|stack| self.code.places_until(stack, is_interpreter)).unwrap_or_default();
+        let places: Vec<Place> = called.into_iter().chain(told).collect();
         (self.code.stack(&places), places.first().map(|&place| self.code.site(place)))
     }
 

@@ -72,6 +72,15 @@ impl Code {
         parent
     }
 
+    /// The places of a stack, innermost first, up to the first in a module whose path is `last`.
+    pub fn places_until(&self, stack: StackId, last: impl Fn(&str) -> bool) -> Vec<Place> {
+        let node = |stack: StackId| self.stacks[stack.0 as usize];
+        let chain = std::iter::successors(Some(node(stack)), |(parent, _)| parent.map(node));
+        let places = chain.map(|(_, site)| self.sites[site.0 as usize]);
+        let is_last = |place: &Place| place.module.is_some_and(|module| last(&self.modules[module.0 as usize].0));
+        places.take_while(|place| !is_last(place)).collect()
+    }
+
     pub fn module_rows(&self) -> impl Iterator<Item = tables::Module> + '_ {
         self.modules.iter().zip(0..).map(|((path, build_id), id)| tables::Module {
             module: ModuleId(id),
