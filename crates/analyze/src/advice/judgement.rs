@@ -77,7 +77,13 @@ impl Judgement<'_> {
                 let hottest = sites.filter(|(site, _)| own(site)).max_by_key(|(_, n)| **n);
                 hottest.map(|(site, _)| dataset.code.own(*site)).or(busiest).or(allocated).or(first_touch)
             }
-            Remedy::LocalAllocation | Remedy::ParallelInitialisation => first_touch.or(allocated),
+            Remedy::LocalAllocation | Remedy::ParallelInitialisation => {
+                // A library that fills what it gives is not to be changed: the line that wanted it is.
+                let own = |place: &Option<OwnPlace>| {
+                    place.as_ref().is_some_and(|place| dataset.code.own_frame(place.site).is_some())
+                };
+                if own(&allocated) && !own(&first_touch) { allocated } else { first_touch.or(allocated) }
+            }
             _ => allocated.or(first_touch),
         }
     }

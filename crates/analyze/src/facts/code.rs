@@ -58,7 +58,7 @@ struct NamedModule {
 impl NamedModule {
     fn new(path: String) -> Self {
         let file_name = file_name(&path).to_string();
-        NamedModule { is_library: runtime::is_library(&file_name), path, file_name }
+        NamedModule { is_library: runtime::is_library(&file_name) || runtime::is_pythons(&path), path, file_name }
     }
 }
 

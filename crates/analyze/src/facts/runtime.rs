@@ -121,6 +121,13 @@ pub fn is_library(module: &str) -> bool {
     LIBRARIES.iter().any(|name| is_named(module, name))
 }
 
+/// Python's interpreter, or a module that comes with it or was installed: what works for lines of Python.
+pub fn is_pythons(path: &str) -> bool {
+    let file_name = path.rsplit('/').next().unwrap_or(path);
+    managed_by(file_name) == Some(Managed::Python)
+        || ["/site-packages/", "/dist-packages/", "/lib-dynload/"].iter().any(|folder| path.contains(folder))
+}
+
 /// Whether it is that library of whatever version.
 fn is_named(module: &str, name: &str) -> bool {
     module.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '-']))
@@ -225,6 +232,14 @@ mod tests {
         for name in ["main", "initialise", "corelation", "memory_init", "stdlib_test"] {
             assert!(!is_helper(name), "{name}");
         }
+    }
+
+    #[test]
+    fn knows_pythons_modules() {
+        for path in ["/usr/bin/python3.11", "/v/lib/python3.11/site-packages/numpy/core/x.cpython-311.so"] {
+            assert!(is_pythons(path), "{path}");
+        }
+        assert!(!is_pythons("/home/me/build/mine.cpython-311-x86_64-linux-gnu.so"));
     }
 
     #[test]

@@ -219,11 +219,19 @@ fn touched(dataset: &Dataset, finding: &Finding) -> Option<String> {
     let mostly = if share < ALL { " for the most part" } else { "" };
     let place = match (finding.remedy, &finding.place) {
         // Where a change begins is the first touch with these alone.
-        (Remedy::LocalAllocation | Remedy::ParallelInitialisation, Some(place)) => Some(place.clone()),
+        (Remedy::LocalAllocation | Remedy::ParallelInitialisation, Some(place)) => {
+            // Unless a library did that for the line which wanted the memory: that may be another.
+            Some(place.clone()).filter(|place| !is_where_allocated(finding, place))
+        }
         _ => first_touch(dataset, finding),
     };
     let place = place.map(|place| format!(" at {}", short(&place))).unwrap_or_default();
     Some(format!("was touched first{mostly} by thread {thread}{place}"))
+}
+
+/// Whether a line is where a finding's object was allocated.
+fn is_where_allocated(finding: &Finding, place: &Location) -> bool {
+    matches!(find(&finding.object, "site"), Some(Value::Location(site)) if site == place)
 }
 
 /// The line that touched most of a finding's object first: of the largest that is of its kind, name and allocation.

@@ -4,7 +4,7 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use numalens_profile::tables::{Frame, SiteAccess};
+use numalens_profile::tables::{Frame, Phase, SiteAccess};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::process::Command;
@@ -18,17 +18,52 @@ fn line(source: &str, tag: &str) -> u64 {
     line_of(&text_of(source), tag)
 }
 
-/// Compiles the table of Java, and the command that runs it; none: there is no Java here.
-fn java(lab: &Lab, options: &[&str]) -> Option<Vec<String>> {
+/// Compiles a class of Java, and the command that runs it; none: there is no Java here.
+fn java(lab: &Lab, class: &str, options: &[&str]) -> Option<Vec<String>> {
     if !installed("javac") || !installed("java") {
         eprintln!("skipped: no javac");
         return None;
     }
-    let compiled =
-        Command::new("javac").args(["-g", "-d", &lab.at("")]).arg(source("languages/SerialTable.java")).status();
-    assert!(compiled.unwrap().success());
-    let words = ["java", "-cp", &lab.at("")].map(str::to_owned).into_iter();
-    Some(words.chain(options.iter().map(|&option| option.to_owned())).chain(["SerialTable".to_owned()]).collect())
+    let source = source(&format!("languages/{class}.java"));
+    assert!(Command::new("javac").args(["-g", "-d", &lab.at("")]).arg(source).status().unwrap().success());
+    Some(words(&[&["java", "-cp", &lab.at("")], options, &[class]].concat()))
+}
+
+/// Compiles the table of Go, complete in itself.
+fn go(lab: &Lab) -> Option<Vec<String>> {
+    let (program, source) = (lab.at("table"), source("languages/serial_table.go"));
+    let mut command = Command::new("go");
+    command.args(["build", "-o", &program]).arg(source).env("CGO_ENABLED", "0").env("GOCACHE", lab.at("cache"));
+    match command.status() {
+        Ok(status) if status.success() => Some(vec![program]),
+        other => {
+            eprintln!("skipped: go: {other:?}");
+            None
+        }
+    }
+}
+
+/// The Pythons that are here, by the programs that they are.
+fn pythons() -> Vec<String> {
+    let versions = ["python3", "python3.8", "python3.9", "python3.10", "python3.11", "python3.12", "python3.13"];
+    let executable = |name: &str| {
+        let told = Command::new(name).args(["-c", "import sys; print(sys.executable)"]).output().ok()?;
+        told.status.success().then(|| String::from_utf8(told.stdout).unwrap().trim().to_owned())
+    };
+    let mut all: Vec<String> = versions.into_iter().filter_map(executable).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|&word| word.to_owned()).collect()
+}
+
+/// Collections that a profile has as phases.
+fn collections(profile: &numalens_profile::Profile) -> usize {
+    let phases = profile.rows::<Phase>().unwrap().into_iter();
+    phases.filter(|row| row.name == "garbage collection" && row.end_ns.is_some()).count()
 }
 
 fn recorded(lab: &Lab, options: &[&str], command: &[String], arguments: &[&str]) -> Recorded {
@@ -43,7 +78,7 @@ fn recorded(lab: &Lab, options: &[&str], command: &[String], arguments: &[&str])
 #[test]
 fn a_table_that_one_java_thread_fills_is_found_by_both_engines() {
     let lab = Lab::exact();
-    let Some(command) = java(&lab, &[]) else { return };
+    let Some(command) = java(&lab, "SerialTable", &[]) else { return };
     let allocated = line("languages/SerialTable.java", "[allocated]");
     for (engine, turns) in [("exact", "8"), ("sample", "800")] {
         let recorded = recorded(&lab, &["--engine", engine, "--machine", "4x1"], &command, &["serial", turns]);
@@ -78,7 +113,7 @@ fn a_table_that_one_java_thread_fills_is_found_by_both_engines() {
 #[test]
 fn a_table_that_each_java_thread_has_of_its_own_is_no_fault() {
     let lab = Lab::exact();
-    let Some(command) = java(&lab, &[]) else { return };
+    let Some(command) = java(&lab, "SerialTable", &[]) else { return };
     let advice = recorded(&lab, &["--machine", "4x1"], &command, &["own", "8"]).advice();
     let findings = advice["findings"].as_array().unwrap();
     assert!(findings.iter().all(|finding| finding["object"]["name"] != "long[]"), "{findings:?}");
@@ -89,7 +124,7 @@ fn a_table_that_each_java_thread_has_of_its_own_is_no_fault() {
 #[test]
 fn accesses_of_a_line_of_java_are_those_of_arithmetic() {
     let lab = Lab::exact();
-    let Some(command) = java(&lab, &["-Xcomp", "-XX:TieredStopAtLevel=1"]) else { return };
+    let Some(command) = java(&lab, "SerialTable", &["-Xcomp", "-XX:TieredStopAtLevel=1"]) else { return };
     let profile = recorded(&lab, &["--machine", "4x1"], &command, &["serial", "8"]).profile();
     let wanted = line("languages/SerialTable.java", "[read]") as u32;
     let at_line = |frame: &Frame| {
@@ -99,4 +134,78 @@ fn accesses_of_a_line_of_java_are_those_of_arithmetic() {
         profile.rows::<Frame>().unwrap().into_iter().filter(at_line).map(|frame| frame.site).collect();
     let rows = profile.rows::<SiteAccess>().unwrap().into_iter().filter(|row| sites.contains(&row.site));
     assert_eq!(rows.map(|row| row.reads).sum::<u64>(), 4 * PART * 8 * 2);
+}
+
+#[test]
+fn collections_of_java_are_phases() {
+    let lab = Lab::exact();
+    let Some(command) = java(&lab, "Collections", &["-XX:+UseSerialGC", "-Xlog:gc"]) else { return };
+    let command: Vec<&str> = command.iter().map(String::as_str).chain(["4"]).collect();
+    for engine in ["exact", "sample"] {
+        let recorded = lab.recorded(&["--engine", engine], &command).succeeded().sound();
+        let said = recorded.said().lines().filter(|line| line.contains(" Pause ")).count();
+        assert!(said >= 4);
+        assert_eq!(collections(&recorded.profile()), said, "{engine}");
+    }
+}
+
+#[test]
+fn a_table_that_one_thread_of_go_fills_is_found() {
+    let lab = Lab::exact();
+    let Some(command) = go(&lab) else { return };
+    let recorded = recorded(&lab, &["--machine", "4x1"], &command, &["serial", "8", "0"]);
+    let advice = recorded.advice();
+    let finding = &advice["findings"][0];
+    assert_eq!(finding["pattern"], "serial-initialisation", "{finding}");
+    let site = &finding["object"]["site"];
+    let wanted = line("languages/serial_table.go", "[allocated]");
+    assert!(site["file"].as_str().unwrap().ends_with("serial_table.go"), "{finding}");
+    assert_eq!(site["line"], wanted, "{finding}");
+    assert!(finding["in_code"].as_str().unwrap().contains("go func"), "{finding}");
+    // Its own, with the size of a class.
+    let objects = recorded.report()["objects"].clone();
+    let named =
+        |start: &str| objects.as_array().unwrap().iter().any(|row| row["name"].as_str().unwrap().starts_with(start));
+    assert!(named("Go objects of ") && named("Go stacks"), "{objects}");
+}
+
+#[test]
+fn a_table_that_each_thread_of_go_has_of_its_own_is_no_fault() {
+    let lab = Lab::exact();
+    let Some(command) = go(&lab) else { return };
+    let advice = recorded(&lab, &["--machine", "4x1"], &command, &["own", "8", "0"]).advice();
+    assert_eq!(advice["findings"], Value::Array(vec![]));
+}
+
+#[test]
+fn collections_of_go_are_phases() {
+    let lab = Lab::exact();
+    let Some(command) = go(&lab) else { return };
+    let mut recorder = lab.recorder(&[]);
+    recorder.args(&command).args(["own", "1", "5"]).env("GODEBUG", "gctrace=1");
+    let recorded = lab.finished(&mut recorder).succeeded().sound();
+    let said = recorded.outcome.stderr.lines().filter(|line| line.starts_with("gc ")).count();
+    assert!(said >= 5, "{}", recorded.outcome.stderr);
+    assert_eq!(collections(&recorded.profile()), said);
+}
+
+#[test]
+fn a_table_that_one_thread_of_python_fills_is_found_by_both_engines() {
+    let lab = Lab::exact();
+    let table = source("languages/serial_table.py");
+    let wanted = line("languages/serial_table.py", "[allocated]");
+    for python in pythons() {
+        for (engine, turns) in [("exact", "200"), ("sample", "2000")] {
+            let command = words(&[&python, table.to_str().unwrap()]);
+            let recorded = recorded(&lab, &["--engine", engine, "--machine", "4x1"], &command, &[turns]);
+            let advice = recorded.advice();
+            let finding = &advice["findings"][0];
+            assert_eq!(finding["pattern"], "serial-initialisation", "{python}, {engine}: {finding}");
+            let site = &finding["object"]["site"];
+            assert_eq!(site["line"], wanted, "{python}, {engine}: {finding}");
+            assert_eq!(site["function"], "make", "{python}, {engine}: {finding}");
+            assert_eq!(finding["object"]["called_from"], serde_json::json!(["main", "<module>"]), "{python}, {engine}");
+            assert!(finding["in_code"].as_str().unwrap().contains("np.empty"), "{python}, {engine}: {finding}");
+        }
+    }
 }
