@@ -17,7 +17,7 @@
 //! | [`blocks`], [`allocator`], [`static_program`] | blocks of the heap; what the preloaded library does elsewhere |
 //! | [`signals`] | the program's handlers see what they would see natively |
 //! | [`syscalls`] | the program's system calls: one table, and who handles them |
-//! | [`requests`] | what the program asks for by `include/numalens.h` |
+//! | [`marks`], [`requests`] | phases of the program; what it asks for by `include/numalens.h` |
 //! | [`dispatch`] | what happens when control leaves the cache; above all of these |
 //! | [`boot`] | from the injector's registers to the first translated fragment |
 //! | [`inject`], [`program`] | puts the agent into a program at its exec; what a file would be when executed |
@@ -41,6 +41,7 @@ pub mod far;
 pub mod inject;
 pub mod interposer;
 pub mod machine;
+pub mod marks;
 pub mod pages;
 pub mod placement;
 pub mod program;

@@ -9,17 +9,16 @@
 //! into the log.
 
 use crate::blocks;
-use crate::call;
+use crate::marks;
 use crate::pages;
 use crate::placement;
-use crate::state::collector::await_collector;
+use crate::state::collector::{ask, await_collector};
 use crate::state::runtime::{is_virtual, runtime};
 use crate::state::thread::Thread;
 use crate::static_program;
 use crate::sys;
 use crate::sys::user;
-use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use numalens_event::exact::{self, SessionHeader, log};
+use core::sync::atomic::Ordering::{Acquire, Release};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
 use numalens_isa::convention::request::{FIRST, KIND, RESULT, SECOND, TIME};
 
@@ -69,32 +68,10 @@ fn count(wanted: bool) {
     await_collector(&header.answered, |answered| answered.wrapping_sub(ticket) as i32 >= 0);
 }
 
-/// Wakes the collector; returns what its answer will be.
-fn ask(header: &SessionHeader) -> u32 {
-    let ticket = header.requests.fetch_add(1, AcqRel).wrapping_add(1);
-    // SAFETY: a word of the session file.
-    let _ = unsafe { call!(__NR_futex, header.requests.as_ptr(), sys::FUTEX_WAKE, 1, 0, 0, 0) };
-    ticket
-}
-
 /// Logs a phase or a mark, whose name the program has at an address.
 fn log_mark(thread: &Thread, request: Request, name: u64) {
     let mut text = [0u8; MOST_NAME_BYTES];
-    mark(thread, request, user::read_beginning(name, &mut text));
-}
-
-/// The same of a name that is there.
-pub fn mark(thread: &Thread, request: Request, text: &[u8]) {
-    let runtime = runtime();
-    let header = runtime.session.header();
-    if header.marks.fetch_add(1, Relaxed) >= exact::MOST_MARKS {
-        // Not beyond what the word can count.
-        header.marks.fetch_min(u32::MAX / 2, Relaxed);
-        return;
-    }
-    let words = [request as u64, u64::from(thread.first.0)];
-    runtime.process().log(log::MARK, &words, text);
-    ask(header);
+    marks::mark(thread, request, user::read_beginning(name, &mut text));
 }
 
 /// Somebody else has bound threads or moved pages.

@@ -1,8 +1,8 @@
 /* The frames of Python: which function and instruction of each this thread is executing.
  *
  * The interpreter keeps them as a list that begins at the thread's state. Where the fields are differs between versions;
- * the table below has what the headers of each say (3.8 to 3.13, compiled with Py_BUILD_CORE). Of any other version
- * nothing is read. A thread's own state is told by PyGILState_GetThisThreadState, a function of the API that reads a
+ * the table below has what the headers of each say (3.8 to 3.13, compiled with Py_BUILD_CORE). Any other version's are
+ * not read. A thread's own state is told by PyGILState_GetThisThreadState, a function of the API that reads a
  * thread-specific value; nothing else of Python is called, and nothing is written. Each code object says itself that it
  * is one; where something else is found, the list ends.
  *
@@ -72,7 +72,7 @@ static void add_line(struct lines *to, uint64_t offset, int64_t line) {
     if (to->record) numalens_log_put(to->record, (uint32_t)(offset / 2) | (uint64_t)(uint32_t)line << 32);
 }
 
-/* 3.8, 3.9: bytes and lines to the next (Objects/lnotab_notes.txt). 3.10: bytes of each, and its line before (PEP 626). */
+/* 3.8, 3.9: bytes and lines to the next (Objects/lnotab_notes.txt). 3.10: bytes of each, and its line (PEP 626). */
 static void old_lines(struct lines *to, const uint8_t *table, uint64_t n, int64_t line) {
     uint64_t offset = 0;
     if (layout->minor < 10) add_line(to, 0, line);

@@ -1,7 +1,6 @@
 //! The functions that give memory, or begin parallel regions, and are part of the program: found by their names, what
 //! they are asked for by their arguments.
 
-use super::go::GoFunction;
 use alloc::vec::Vec;
 use hashbrown::{HashMap, HashSet};
 use numalens_event::record::Call;
@@ -41,6 +40,34 @@ pub enum Function {
     /// Executes a parallel region of OpenMP; whether the first argument is the region's code, as with GNU's compilers
     /// (LLVM's hand over data of theirs first).
     Region(bool),
+}
+
+/// A function of Go's runtime (see `go.rs`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GoFunction {
+    /// Returns a span for objects.
+    Alloc,
+    /// Returns a span for something else.
+    AllocManual,
+    /// Takes back a span.
+    Free,
+    /// A collection begins to mark.
+    Marks,
+    /// It has marked all.
+    Sweeps,
+}
+
+impl GoFunction {
+    fn named(name: &[u8]) -> Option<Self> {
+        Some(match name.strip_prefix(b"runtime.")? {
+            b"(*mheap).alloc" => GoFunction::Alloc,
+            b"(*mheap).allocManual" => GoFunction::AllocManual,
+            b"(*mheap).freeSpanLocked" => GoFunction::Free,
+            b"gcBgMarkStartWorkers" => GoFunction::Marks,
+            b"gcSweep" => GoFunction::Sweeps,
+            _ => return None,
+        })
+    }
 }
 
 pub type Functions = HashMap<u64, Function, FxBuildHasher>;

@@ -15,8 +15,9 @@
 
 use super::calls::Underway;
 use super::channel::Record;
+use super::functions::GoFunction;
 use super::{Allocator, Block, await_return, caller, now, on_stack};
-use crate::requests;
+use crate::marks;
 use crate::state::thread::Thread;
 use crate::sys;
 use crate::sys::user;
@@ -40,34 +41,6 @@ const SIZES: [u16; 68] = [
 const STACKS: u64 = 1;
 /// The phase that a collection is.
 const COLLECTION: &[u8] = b"garbage collection";
-
-/// A function of Go's runtime.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum GoFunction {
-    /// Returns a span for objects.
-    Alloc,
-    /// Returns a span for something else.
-    AllocManual,
-    /// Takes back a span.
-    Free,
-    /// A collection begins to mark.
-    Marks,
-    /// It has marked all.
-    Sweeps,
-}
-
-impl GoFunction {
-    pub(super) fn named(name: &[u8]) -> Option<Self> {
-        Some(match name.strip_prefix(b"runtime.")? {
-            b"(*mheap).alloc" => GoFunction::Alloc,
-            b"(*mheap).allocManual" => GoFunction::AllocManual,
-            b"(*mheap).freeSpanLocked" => GoFunction::Free,
-            b"gcBgMarkStartWorkers" => GoFunction::Marks,
-            b"gcSweep" => GoFunction::Sweeps,
-            _ => return None,
-        })
-    }
-}
 
 /// A span, as far as it is of interest.
 struct GoSpan {
@@ -120,8 +93,8 @@ impl Allocator {
                     self.publish(thread, Kind::Free, old.time_ns, [span.start, 1, 0, 0]);
                 }
             }
-            GoFunction::Marks => requests::mark(thread, Request::Begin, COLLECTION),
-            GoFunction::Sweeps => requests::mark(thread, Request::End, COLLECTION),
+            GoFunction::Marks => marks::mark(thread, Request::Begin, COLLECTION),
+            GoFunction::Sweeps => marks::mark(thread, Request::End, COLLECTION),
         }
     }
 

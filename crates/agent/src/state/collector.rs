@@ -1,10 +1,11 @@
-//! Waiting for the collector.
+//! Waking the collector, and waiting for it.
 
 use crate::call;
 use crate::state::runtime::runtime;
 use crate::sys;
 use core::sync::atomic::AtomicU32;
-use core::sync::atomic::Ordering::{Acquire, Relaxed};
+use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use numalens_event::exact::SessionHeader;
 
 /// The longest wait for a collector that lives.
 const PATIENCE_NS: u64 = 10_000_000_000;
@@ -32,4 +33,12 @@ pub fn await_collector(word: &AtomicU32, is_wanted: impl Fn(u32) -> bool) -> Opt
         // SAFETY: a word of the session file, and a time of our own.
         let _ = unsafe { call!(__NR_futex, word.as_ptr(), sys::FUTEX_WAIT, value, &raw const time, 0, 0) };
     }
+}
+
+/// Wakes the collector; returns what its answer will be.
+pub fn ask(header: &SessionHeader) -> u32 {
+    let ticket = header.requests.fetch_add(1, AcqRel).wrapping_add(1);
+    // SAFETY: a word of the session file.
+    let _ = unsafe { call!(__NR_futex, header.requests.as_ptr(), sys::FUTEX_WAKE, 1, 0, 0, 0) };
+    ticket
 }

@@ -1,4 +1,4 @@
-/** A table of longs that one thread fills, and four threads read a quarter each, so often; with `own`, each fills its own. */
+/** A table of longs that one thread fills, and four threads read a quarter each; with `own`, each fills its own. */
 public class SerialTable {
     static final int PART = 1 << 19, THREADS = 4;
     static int turns;

@@ -2,8 +2,10 @@
 
 use super::Session;
 use super::heap_notes::{HeapNote, HeapNotes, What};
+use super::images::Images;
 use super::objects::NewBlock;
 use super::page_map::{CHUNK, Run};
+use super::process::LiveProcess;
 use super::remembered::Caller;
 use super::touches::Touch;
 use super::vmas::{Vma, sets_nothing_aside};
@@ -31,6 +33,22 @@ fn call(call: Call) -> Option<words::Call> {
         Call::Mmap | Call::Protect => words::Call::Mmap,
         Call::Declared => return None,
     })
+}
+
+/// The call stack that wanted memory, and its innermost site, by what was copied: frames that a runtime has told, and
+/// the native stack of the caller, if there is one.
+fn wanted_at(
+    live: &mut LiveProcess,
+    images: &mut Images,
+    caller: &Caller<'_>,
+    (frames, bytes): (&[u8], &[u8]),
+) -> (Option<StackId>, Option<SiteId>) {
+    if caller.sp == 0 {
+        return images.told_stack(live.pid, None, frames);
+    }
+    let stack = live.stack(images, caller, bytes, &[]);
+    let site = Some(images.code.site(live.place(caller.ip)));
+    if frames.is_empty() { (stack, site) } else { (images.told_stack(live.pid, stack, frames).0, site) }
 }
 
 /// Whether an allocation is a runtime's object, with the frames that wanted it.
@@ -166,17 +184,9 @@ impl HeapHandler<'_> {
         let first = places.first()?.clone();
         let thread = thread?;
         // The frame of the caller is entered at its call: one byte before the return address.
-        let at_call = ip.wrapping_sub(1);
-        let caller = Caller { ip: at_call, sp, bp, registers: None };
-        let (frames, bytes) = bytes.split_at(frames.min(bytes.len()));
-        let images = &mut self.session.images;
-        let (stack, site) = if ip == 0 {
-            images.told_stack(note.pid, None, frames)
-        } else {
-            let stack = live.stack(images, &caller, bytes, &[]);
-            let site = Some(images.code.site(live.place(at_call)));
-            if frames.is_empty() { (stack, site) } else { (images.told_stack(note.pid, stack, frames).0, site) }
-        };
+        let caller = Caller { ip: ip.wrapping_sub(1), sp, bp, registers: None };
+        let told = bytes.split_at(frames.min(bytes.len()));
+        let (stack, site) = wanted_at(live, &mut self.session.images, &caller, told);
         let whole_pages = own_mapping != 0 || matches!(how, Call::Mmap | Call::Protect);
         let (process, within) = (live.id, how == Call::Declared);
         let mut of_first = None;
