@@ -1,6 +1,6 @@
 /* The frames of Python: which function and instruction of each this thread is executing.
  *
- * The interpreter keeps them as a list that begins at the thread's state. Where the fields are differs between versions;
+ * The interpreter keeps them as a list that begins at the thread's state. Where fields are differs between versions;
  * the table below has what the headers of each say (3.8 to 3.13, compiled with Py_BUILD_CORE). Any other version's are
  * not read. A thread's own state is told by PyGILState_GetThisThreadState, a function of the API that reads a
  * thread-specific value; nothing else of Python is called, and nothing is written. Each code object says itself that it
