@@ -22,6 +22,8 @@
 /// Bytes from the start of the file to the first record. The first word is the head, counted from there; the second
 /// counts bytes that found no room.
 pub const START: usize = 4096;
+/// The third word of the file, by which a writer knows it: "runtimes" in ASCII, little endian.
+pub const MAGIC: u64 = 0x7365_6d69_746e_7572;
 /// Bytes of the whole file. They become memory as they are written.
 pub const BYTES: usize = 256 << 20;
 /// Words that all records have.

@@ -72,6 +72,7 @@ static COLD int join(void) {
     sys3(SYS_PRCTL, PR_GET_TSC_, (long)&counter, 0);
     numalens_no_counter = counter == PR_TSC_SIGSEGV_; /* inherited from who executed this program */
     numalens_find_operators();
+    numalens_find_python();
     numalens_process->pid = (uint32_t)sys3(SYS_GETPID, 0, 0, 0);
     numalens_process->lived = 1;
     if (channel->every) {

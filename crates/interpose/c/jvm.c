@@ -12,7 +12,9 @@
  *
  *  1. Nothing is asked of the machine within a collection: only memory is read there.
  *  2. An object has the address that its handle leads to. A weak reference keeps track of it: afterwards it is where
- *     that leads. HotSpot's handles are pointers to a pointer, with marks in the lowest bits. */
+ *     that leads. HotSpot's handles are pointers to a pointer, with marks in the lowest bits.
+ *  3. Where that pointer is not the address alone (ZGC's have colours), only what no collection moves is told: objects
+ *     that have a page of their own. They end where others begin. */
 #include "runtime_log.h"
 #include "../../../include/numalens.h"
 
@@ -132,6 +134,7 @@ static void stub(environment env, const char *name, const void *start, int bytes
 /* Objects that have been told, until they are gone. A place belongs to who has taken it until it says what is there;
  * from then on only collections change it, which are alone. */
 enum { OBJECTS = 4096, FRAMES = 32, NAME_BYTES = 64 };
+#define STAYS (UINT64_C(4) << 20) /* bytes of what ZGC does not move */
 enum state { FREE, TAKEN, LIVES, DEAD };
 struct object {
     uint32_t state;
@@ -142,7 +145,7 @@ struct object {
     struct numalens_frame at[FRAMES];
 };
 static struct object objects[OBJECTS];
-static uint32_t first_free;
+static uint32_t first_free, ever_used; /* places behind that were never taken */
 
 static uint64_t address_of(const void *reference) {
     const uint64_t *handle = (const uint64_t *)((uint64_t)reference & ~UINT64_C(7));
@@ -157,6 +160,8 @@ static struct object *take_place(environment jni) {
         if ((state != FREE && state != DEAD) || !__atomic_compare_exchange_n(&place->state, &state, TAKEN, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) continue;
         if (state == DEAD) CALL(jni, DELETE_WEAK_REFERENCE, jni, place->reference);
         __atomic_store_n(&first_free, (first + i + 1) % OBJECTS, __ATOMIC_RELAXED);
+        uint32_t behind = (uint32_t)(place - objects) + 1, used = __atomic_load_n(&ever_used, __ATOMIC_RELAXED);
+        while (used < behind && !__atomic_compare_exchange_n(&ever_used, &used, behind, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
         return place;
     }
     return NULL;
@@ -191,18 +196,32 @@ static void sampled(environment env, environment jni, void *thread, void *handle
     struct object *place = take_place(jni);
     if (!place) return;
     char *signature = NULL;
-    place->address = address_of(handle);
     place->bytes = (uint64_t)bytes;
     place->frames = 0;
-    place->reference = NULL;
+    place->reference = ((void *(*)())(*jni)[NEW_WEAK_REFERENCE])(jni, handle);
     place->class_name[0] = 0;
     if (CALL(tools, STACK_TRACE, tools, NULL, 0, FRAMES, place->at, &place->frames)) place->frames = 0;
     for (int i = 0; i < place->frames; i++) tell_method(place->at[i].method);
     if (!CALL(tools, CLASS_SIGNATURE, tools, class, &signature, NULL)) class_name(place->class_name, signature);
     deallocate(signature);
-    if (place->address && tell_object(place)) place->reference = ((void *(*)())(*jni)[NEW_WEAK_REFERENCE])(jni, handle);
-    if (place->address && !place->reference) numalens_told_free((const void *)place->address);
-    __atomic_store_n(&place->state, place->reference ? LIVES : FREE, __ATOMIC_RELEASE);
+    /* A collection may come at any of these calls, and while this thread is here. */
+    place->address = address_of(handle);
+    int is_tracked = place->reference && address_of(place->reference) == place->address;
+    int is_told = place->address && (is_tracked || place->bytes >= STAYS) && tell_object(place);
+    if (!is_told || !is_tracked) {
+        __atomic_store_n(&place->state, place->reference ? DEAD : FREE, __ATOMIC_RELEASE);
+        return;
+    }
+    for (;;) {
+        __atomic_store_n(&place->state, LIVES, __ATOMIC_RELEASE);
+        uint64_t now = address_of(place->reference);
+        if (now == place->address || !now) return;
+        uint32_t mine = LIVES;
+        if (!__atomic_compare_exchange_n(&place->state, &mine, TAKEN, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
+        numalens_told_free((const void *)place->address);
+        place->address = now;
+        tell_object(place);
+    }
 }
 
 static void collection_starts(environment env) {
@@ -215,7 +234,7 @@ static void collection_starts(environment env) {
 static void collection_ends(environment env) {
     (void)env;
     for (int turn = 0; turn < 2; turn++)
-        for (struct object *object = objects; object < objects + OBJECTS; object++) {
+        for (struct object *object = objects; object < objects + ever_used; object++) {
             if (__atomic_load_n(&object->state, __ATOMIC_ACQUIRE) != LIVES) continue;
             uint64_t now = address_of(object->reference);
             if (now == object->address) continue;
@@ -266,8 +285,14 @@ extern void *dlsym(void *, const char *);
 
 /* Who calls is told by the return address, so that the real function is jumped to. */
 EXPORT void *dlsym(void *handle, const char *name) {
-    void *(*real)(void *, const char *) = NEXT(dlsym);
-    if (unlikely(!real)) return NULL;
+    static void *(*next)(void *, const char *);
+    void *(*real)(void *, const char *) = __atomic_load_n(&next, __ATOMIC_RELAXED);
+    if (unlikely(!real)) {
+        real = (void *(*)(void *, const char *))numalens_next_at_start("dlsym");
+        if (!real) real = NEXT(dlsym);
+        if (!real) return NULL;
+        __atomic_store_n(&next, real, __ATOMIC_RELAXED);
+    }
     static const char wanted[] = "JNI_CreateJavaVM";
     if (likely(!name || !begins(name, wanted) || name[sizeof wanted - 1])) return real(handle, name);
     void *found = real(handle, name);

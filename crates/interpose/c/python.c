@@ -4,7 +4,7 @@
  * the table below has what the headers of each say (3.8 to 3.13, compiled with Py_BUILD_CORE). Any other version's are
  * not read. A thread's own state is told by PyGILState_GetThisThreadState, a function of the API that reads a
  * thread-specific value; nothing else of Python is called, and nothing is written. Each code object says itself that it
- * is one; where something else is found, the list ends.
+ * is one; where something else is found, the list ends. A Python that ends has no frames any more.
  *
  * What a function is called and its lines go to the log of runtimes, once for each. */
 #include "runtime_log.h"
@@ -32,6 +32,7 @@ static const struct layout layouts[] = {
 
 static const struct layout *layout; /* NULL: no Python, or none that is known */
 static void *(*thread_state)(void);
+static int (*is_initialized)(void); /* not any more, before the states of threads are freed */
 static uint64_t code_type;
 
 static uint64_t word(uint64_t address) { return *(const uint64_t *)address; }
@@ -45,20 +46,16 @@ static const struct layout *layout_of(const char *version) {
     return NULL;
 }
 
-/* A program may load Python at any time: it is looked for at the first allocation that is told, the second, the fourth,
- * and so on. */
-static int is_there(void) {
-    static uint32_t asked, next = 1;
-    if (likely(__atomic_load_n(&layout, __ATOMIC_ACQUIRE) != NULL)) return 1;
-    uint32_t now = __atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED), due = __atomic_load_n(&next, __ATOMIC_RELAXED);
-    if (now < due || due >= 1u << 24 || !__atomic_compare_exchange_n(&next, &due, due * 2, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return 0;
+/* When the library joins its process: whoever looks for a symbol later may have to wait for the loader's lock, which a
+ * forked child would do for ever. So a Python that a program loads afterwards is not found. */
+HIDDEN void numalens_find_python(void) {
     const char *(*version)(void) = (const char *(*)(void))numalens_anywhere("Py_GetVersion");
-    if (!version) return 0;
+    if (!version) return;
     thread_state = (void *(*)(void))numalens_anywhere("PyGILState_GetThisThreadState");
+    is_initialized = (int (*)(void))numalens_anywhere("Py_IsInitialized");
     code_type = (uint64_t)numalens_anywhere("PyCode_Type");
-    const struct layout *found = thread_state && code_type ? layout_of(version()) : NULL;
+    const struct layout *found = thread_state && is_initialized && code_type ? layout_of(version()) : NULL;
     __atomic_store_n(&layout, found, __ATOMIC_RELEASE);
-    return found != NULL;
 }
 
 /* Lines of a code object, as (number of the instruction, line), given to `record`, or counted. An instruction has two
@@ -160,7 +157,7 @@ static void tell_function(uint64_t id, uint64_t code) {
 }
 
 HIDDEN int numalens_python_frames(struct numalens_frame *frames, int most) {
-    if (likely(!is_there())) return 0;
+    if (likely(!__atomic_load_n(&layout, __ATOMIC_ACQUIRE)) || !is_initialized()) return 0;
     uint64_t frame = (uint64_t)thread_state();
     if (!frame) return 0;
     frame = word(frame + layout->in_thread);

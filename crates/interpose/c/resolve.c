@@ -134,7 +134,7 @@ static struct numalens_definition children_call[] = {
     {.name = "_exit"}, {.name = "_Exit"}, {.name = "quick_exit"}, {.name = "set_mempolicy"}, {.name = "mbind"}, {.name = "migrate_pages"},
     {.name = "move_pages"}, {.name = "prctl"}, {.name = "syscall"}, {.name = "pthread_attr_getstacksize"}, {.name = "gnu_get_libc_version"},
     {.name = "pthread_create"}, {.name = "sched_setaffinity"}, {.name = "pthread_setaffinity_np"}, {.name = "clock_gettime"},
-    {.name = "mprotect"}, {.name = "pkey_mprotect"},
+    {.name = "mprotect"}, {.name = "pkey_mprotect"}, {.name = "dlsym"},
 };
 enum { CHILDREN_CALL = sizeof children_call / sizeof *children_call };
 static int children_can_call;
@@ -152,6 +152,23 @@ HIDDEN void *numalens_next(const char *name) {
     struct search search = {.name = name};
     if (dl_iterate_phdr) dl_iterate_phdr(visit, &search);
     return search.found;
+}
+
+/* The same by the loader's own list: without a lock, and past sanitizers, whose dl_iterate_phdr cannot be called before
+ * they have begun. Only while nothing is loaded or unloaded: NULL where there is no such list (musl). */
+extern struct r_debug _r_debug __attribute__((weak));
+
+HIDDEN void *numalens_next_at_start(const char *name) {
+    int after_this = 0;
+    for (const struct link_map *map = &_r_debug ? _r_debug.r_map : NULL; map; map = map->l_next) {
+        if (map->l_ld == _DYNAMIC) after_this = 1;
+        else if (after_this && map->l_ld) {
+            struct tables t = tables_of(map->l_ld, map->l_addr);
+            const ElfW(Sym) *symbol = t.symbols && t.strings ? look_up(&t, name) : NULL;
+            if (symbol) return address_of(symbol, map->l_addr);
+        }
+    }
+    return NULL;
 }
 
 HIDDEN void *numalens_anywhere(const char *name) {

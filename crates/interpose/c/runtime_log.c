@@ -8,7 +8,7 @@ static char none[1];
 
 static char *map_log(void) {
     char path[64];
-    int found = numalens_beside_channel(path, sizeof path, (uint32_t)numalens_channel->runtime_log);
+    int found = numalens_channel->runtime_log && numalens_beside_channel(path, sizeof path, (uint32_t)numalens_channel->runtime_log);
     long fd = found ? sys3(SYS_OPEN, path, O_RDWR_CLOEXEC, 0) : -1;
     if (fd < 0) return none;
     uint64_t status[18] = {0};
@@ -16,7 +16,10 @@ static char *map_log(void) {
     if (!failed && status[6] >= NUMALENS_RUNTIME_LOG_BYTES)
         address = sys6(SYS_MMAP, 0, (long)NUMALENS_RUNTIME_LOG_BYTES, PROT_RW, MAP_SHARED_NORESERVE, fd, 0);
     sys3(SYS_CLOSE, fd, 0, 0);
-    return address < 0 && address > -4096 ? none : (char *)address;
+    if (address < 0 && address > -4096) return none;
+    if (((const uint64_t *)address)[2] == NUMALENS_RUNTIME_LOG_MAGIC) return (char *)address;
+    sys3(SYS_MUNMAP, address, NUMALENS_RUNTIME_LOG_BYTES, 0);
+    return none;
 }
 
 static char *the_log(void) {
@@ -64,11 +67,14 @@ HIDDEN void numalens_log_end(struct log_record *record) {
     __atomic_store_n(record->words, record->word | NUMALENS_PUBLISHED, __ATOMIC_RELEASE);
 }
 
-/* Methods that have been told; one that finds no place is told again. */
+/* Methods that have been told. One that finds no place is told again, but there is an end to that. */
 enum { METHODS = 1 << 16, PROBES = 16 };
 static uint64_t told_methods[METHODS];
 
 HIDDEN int numalens_is_new_method(uint64_t method) {
+    /* A forked child tells its own. */
+    method ^= (uint64_t)numalens_pid() << 40;
+    if (!method) return 0;
     uint64_t slot = method * UINT64_C(0x9e3779b97f4a7c15) >> 48;
     for (int i = 0; i < PROBES; i++) {
         uint64_t *place = &told_methods[(slot + (uint64_t)i) % METHODS], found = 0;
@@ -76,5 +82,6 @@ HIDDEN int numalens_is_new_method(uint64_t method) {
         if (__atomic_compare_exchange_n(place, &found, method, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return 1;
         if (found == method) return 0;
     }
-    return 1;
+    static uint32_t again;
+    return __atomic_add_fetch(&again, 1, __ATOMIC_RELAXED) < METHODS;
 }

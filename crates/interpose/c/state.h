@@ -79,6 +79,7 @@ HIDDEN int numalens_beside_channel(char *path, size_t room, uint32_t descriptor)
 /* resolve.c: the definition that the program would use if this library were not there. */
 HIDDEN void *numalens_next(const char *name);
 HIDDEN void *numalens_next_of(const char *name, const void *caller); /* of several, that of a library which the caller's object needs */
+HIDDEN void *numalens_next_at_start(const char *name);
 HIDDEN void *numalens_anywhere(const char *name); /* a function or variable of any object that is loaded */
 struct numalens_definition { const char *name; void *found; int beside_malloc; /* its object defines malloc as well */ int referenced; };
 HIDDEN void numalens_next_several(struct numalens_definition *all, int count);
@@ -121,7 +122,9 @@ HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame)
 HIDDEN void numalens_told_free(const void *block);
 HIDDEN int numalens_told_object(const void *object, size_t n, uint64_t since, const struct numalens_frame *frames, int count);
 
-/* python.c: the frames of this thread, at most so many, innermost first; 0: none */
+/* python.c */
+HIDDEN void numalens_find_python(void);
+/* The frames of this thread, at most so many, innermost first; 0: none */
 HIDDEN int numalens_python_frames(struct numalens_frame *frames, int most);
 
 extern char **environ __attribute__((weak));

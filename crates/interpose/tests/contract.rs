@@ -30,6 +30,7 @@ fn agreements() -> Vec<(String, u64)> {
         ("NUMALENS_FLAG_ASK", u64::from(FLAG_ASK)),
         ("NUMALENS_RUNTIME_LOG_START", runtime_log::START as u64),
         ("NUMALENS_RUNTIME_LOG_BYTES", runtime_log::BYTES as u64),
+        ("NUMALENS_RUNTIME_LOG_MAGIC", runtime_log::MAGIC),
         ("NUMALENS_PUBLISHED", runtime_log::PUBLISHED),
         ("NUMALENS_MOST_NAME_BYTES", MOST_NAME_BYTES as u64),
         ("sizeof(struct numalens_header)", size_of::<Header>() as u64),

@@ -22,6 +22,8 @@ use crate::state::thread::Thread;
 use crate::sys;
 use crate::sys::user;
 use core::fmt::Write;
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::record::{Call, Kind};
 use numalens_event::request::{MOST_NAME_BYTES, Request};
 use numalens_isa::convention::go_function::{ARGUMENTS, RESULT};
@@ -41,6 +43,9 @@ const SIZES: [u16; 68] = [
 const STACKS: u64 = 1;
 /// The phase that a collection is.
 const COLLECTION: &[u8] = b"garbage collection";
+
+/// A collection has begun to mark.
+static COLLECTS: AtomicBool = AtomicBool::new(false);
 
 /// A span, as far as it is of interest.
 struct GoSpan {
@@ -93,8 +98,10 @@ impl Allocator {
                     self.publish(thread, Kind::Free, old.time_ns, [span.start, 1, 0, 0]);
                 }
             }
-            GoFunction::Marks => marks::mark(thread, Request::Begin, COLLECTION),
-            GoFunction::Sweeps => marks::mark(thread, Request::End, COLLECTION),
+            // A function that needs more stack is entered again.
+            GoFunction::Marks if !COLLECTS.swap(true, Relaxed) => marks::mark(thread, Request::Begin, COLLECTION),
+            GoFunction::Sweeps if COLLECTS.swap(false, Relaxed) => marks::mark(thread, Request::End, COLLECTION),
+            GoFunction::Marks | GoFunction::Sweeps => {}
         }
     }
 

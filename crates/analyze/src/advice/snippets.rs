@@ -9,7 +9,7 @@ mod settings;
 
 pub use settings::without_code;
 
-use crate::facts::runtime::Managed;
+use crate::facts::runtime::{Managed, managed_by};
 use crate::model::patterns::Remedy;
 use crate::model::report::Location;
 
@@ -28,6 +28,9 @@ pub enum Language {
 /// The language of a place. Where the file does not say, or is of the runtime itself, that of the runtime that was
 /// there; else C.
 pub fn language(place: Option<&Location>, managed: Option<Managed>, openmp: bool) -> Language {
+    let module = place.and_then(|place| place.module.as_deref()).unwrap_or_default();
+    let is_pythons = managed_by(module) == Some(Managed::Python)
+        || [".cpython-3", ".abi3.so"].iter().any(|part| module.contains(part));
     let extension = place.and_then(|place| place.file.as_deref()?.rsplit_once('.')).map(|(_, extension)| extension);
     match extension.map(str::to_ascii_lowercase).as_deref() {
         Some("f" | "f77" | "f90" | "f95" | "f03" | "f08" | "for" | "ftn") => Language::Fortran,
@@ -36,7 +39,7 @@ pub fn language(place: Option<&Location>, managed: Option<Managed>, openmp: bool
         Some("java" | "kt" | "scala") => Language::Java,
         Some("go") => Language::Go,
         Some("py" | "pyx") => Language::Python,
-        Some(_) if managed != Some(Managed::Python) => Language::C { openmp },
+        Some(_) if !(managed == Some(Managed::Python) && is_pythons) => Language::C { openmp },
         _ => match managed {
             Some(Managed::Java) => Language::Java,
             Some(Managed::Python) => Language::Python,
@@ -99,6 +102,9 @@ mod tests {
         // What the runtime does is the program's doing; native code of the user's own is C.
         assert_eq!(language(None, Some(Managed::Java), false), Language::Java);
         assert_eq!(language(Some(&place("native.c")), Some(Managed::Java), false), Language::C { openmp: false });
-        assert_eq!(language(Some(&place("obmalloc.c")), Some(Managed::Python), false), Language::Python);
+        let of = |file: &str, module: &str| Location { module: Some(module.to_string()), ..place(file) };
+        let python = |at: Location| language(Some(&at), Some(Managed::Python), false);
+        assert_eq!(python(of("obmalloc.c", "python3.11")), Language::Python);
+        assert_eq!(python(of("solver.cpp", "solver")), Language::C { openmp: false });
     }
 }

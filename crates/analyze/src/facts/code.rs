@@ -177,7 +177,8 @@ impl Code {
     /// What the program's runtime has taken memory for that was asked for on a call stack.
     pub fn runtime_memory(&self, stack: StackId) -> Option<RuntimeMemory> {
         self.managed()?;
-        let frames = self.walk(stack).filter_map(|site| self.frames(site));
+        let is_its = |site: &SiteId| self.module_name(*site).and_then(runtime::managed_by).is_some();
+        let frames = self.walk(stack).filter(is_its).filter_map(|site| self.frames(site));
         runtime::memory_of(
             frames.flatten().filter_map(|frame| self.functions.get(frame.function.0)).map(|name| &**name),
         )

@@ -163,7 +163,7 @@ const MEMORY: &[(&str, RuntimeMemory)] = &[
     ("metaspace::", its_own("Java metaspace")),
     ("CodeHeap::", its_own("Java code cache")),
     ("SafepointMechanism::", its_own("Java safepoint page")),
-    ("CardTable", its_own("Java card table")),
+    ("CardTable::", its_own("Java card table")),
     ("HeapRegionManager::", programs("Java heap and its tables (G1)")),
     ("PSVirtualSpace::", programs("Java heap (Parallel)")),
     ("Generation::", programs("Java heap (Serial)")),

@@ -16,7 +16,7 @@ var (
 
 //go:noinline
 func fill() {
-    prices = make([]int64, 4*quarter)
+    prices = make([]int64, 4*quarter) // EXPECT allocated
     for at := range prices {
         prices[at] = int64(at % 7) // EXPECT first-touch
     }

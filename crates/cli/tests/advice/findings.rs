@@ -83,7 +83,9 @@ fn a_slice_that_one_goroutine_fills_is_found() {
     let advice = recorded.advice();
     let finding = &advice["findings"][0];
     assert_eq!(finding["where"]["function"], "main.fill", "{finding:#}");
-    assert_eq!(finding["where"]["line"], expected("advice/filled.go", "first-touch"), "{finding:#}");
+    // Threads of the runtime may have filled it in turns: then its parts are to be placed where it is allocated.
+    let line = if finding["pattern"] == "misplaced-blocks" { "allocated" } else { "first-touch" };
+    assert_eq!(finding["where"]["line"], expected("advice/filled.go", line), "{finding:#}");
     // Go's threads have their stacks in its heap: that is no stack for that.
     assert_ne!(finding["object"]["kind"], "stack", "{finding:#}");
     let text = text(&recorded);

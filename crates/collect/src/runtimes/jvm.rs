@@ -18,6 +18,9 @@ use std::ops::Range;
 /// What the interpreter is called by the machine, and here.
 const INTERPRETER: (&str, &str) = ("Interpreter", "[Java interpreter]");
 
+/// Methods that are inlined into each other at most, as compilers do it; what is deeper is no compiler's.
+const MOST_LEVELS: usize = 64;
+
 /// A bytecode of a method.
 #[derive(Clone, Copy)]
 struct At {
@@ -132,6 +135,7 @@ impl Jvm {
                 let next = places.partition_point(|place| place.address < address);
                 let place = places.get(next).or(places.last());
                 let range = place.map_or(0..0, |place| place.frames.start as usize..place.frames.end as usize);
+                let range = range.start..range.end.min(range.start + MOST_LEVELS);
                 let levels: Vec<Level> =
                     frames.get(range).unwrap_or(&[]).iter().filter_map(|at| self.level(*at)).collect();
                 if !levels.is_empty() {

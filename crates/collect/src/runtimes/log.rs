@@ -4,7 +4,7 @@ use crate::memory_file::memory_file;
 use crate::refused::refused;
 use memmap2::{MmapOptions, MmapRaw};
 use nix::fcntl::{FcntlArg, SealFlag, fcntl};
-use numalens_event::runtime_log::{BYTES, HEAD_WORDS, START, Told, parse};
+use numalens_event::runtime_log::{BYTES, HEAD_WORDS, MAGIC, START, Told, parse};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -44,7 +44,9 @@ impl RuntimeLog {
         fcntl(&file, FcntlArg::F_ADD_SEALS(SealFlag::F_SEAL_SHRINK | SealFlag::F_SEAL_GROW | SealFlag::F_SEAL_SEAL))?;
         let memory = MmapOptions::new().len(BYTES).map_raw(&file);
         let memory = memory.map_err(|error| refused("mmap of the log of runtimes", &error))?;
-        Ok(RuntimeLog { file, memory, position: 0, damaged: 0 })
+        let log = RuntimeLog { file, memory, position: 0, damaged: 0 };
+        log.words()[2].store(MAGIC, Relaxed);
+        Ok(log)
     }
 
     /// Its descriptor, by which processes find it.
@@ -63,7 +65,7 @@ impl RuntimeLog {
         self.words()[1].load(Relaxed).saturating_add(self.damaged)
     }
 
-    /// Gives every record that is complete to `sink`, up to the first one that is still being written.
+    /// Gives every record that is complete to `sink`. Others are passed over for good: their writers have ended.
     pub fn read(&mut self, mut sink: impl FnMut(&LogRecord<'_>)) {
         let mut copy: Vec<u64> = Vec::new();
         loop {
@@ -71,21 +73,18 @@ impl RuntimeLog {
             let end = end.min(all.len());
             let Some(first) = all[..end].get(self.position) else { return };
             let head = first.load(Acquire);
-            let Some((kind, bytes, is_complete)) = parse(head) else { return };
+            let (kind, bytes, is_complete) = parse(head).unwrap_or((None, usize::MAX, false));
             let next = self.position.saturating_add(bytes / 8);
             if next > end {
-                // Nobody writes beyond the head: somebody else has written here, and what follows cannot be found.
+                // Who took this has not said how much, or somebody else has written here: what follows cannot be found.
                 self.damaged = self.damaged.saturating_add((end - self.position) as u64 * 8);
                 self.position = end;
-                return;
-            }
-            if !is_complete {
                 return;
             }
             copy.clear();
             copy.extend(all[self.position..next].iter().map(|word| word.load(Relaxed)));
             self.position = next;
-            match kind {
+            match kind.filter(|_| is_complete) {
                 Some(kind) => sink(&LogRecord { kind, pid: copy[1] as u32, words: &copy[HEAD_WORDS..] }),
                 None => self.damaged = self.damaged.saturating_add(bytes as u64),
             }
@@ -152,17 +151,18 @@ mod tests {
     }
 
     #[test]
-    fn records_are_read_once_up_to_one_that_is_being_written() {
+    fn records_are_read_once_and_those_of_dead_writers_passed_over() {
         let mut log = RuntimeLog::create().unwrap();
         assert_eq!(read(&mut log), []);
         write(&log, 0, &[PUBLISHED | word(Told::Gone, 32), 7 | 8 << 32, 99, 0x1000]);
         write(&log, 4, &[word(Told::Gone, 32), 7, 99, 0x2000]);
-        log.words()[0].store(64, Relaxed);
-        assert_eq!(read(&mut log), [(Told::Gone, 7, vec![0x1000])]);
-        assert_eq!(read(&mut log), []);
-        write(&log, 4, &[PUBLISHED | word(Told::Gone, 32)]);
-        assert_eq!(read(&mut log), [(Told::Gone, 7, vec![0x2000])]);
-        assert_eq!(log.lost(), 0);
+        write(&log, 8, &[PUBLISHED | word(Told::Gone, 32), 8, 99, 0x3000]);
+        log.words()[0].store(96, Relaxed);
+        assert_eq!(read(&mut log), [(Told::Gone, 7, vec![0x1000]), (Told::Gone, 8, vec![0x3000])]);
+        assert_eq!((read(&mut log), log.lost()), (vec![], 32));
+        // One that has taken its room and said nothing.
+        log.words()[0].store(128, Relaxed);
+        assert_eq!((read(&mut log), log.lost()), (vec![], 64));
     }
 
     #[test]

@@ -22,6 +22,9 @@ const ANONYMOUS: u32 = libc::MAP_ANONYMOUS as u32;
 /// What a protection gives, if any.
 const ACCESS: u32 = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u32;
 
+/// Pages that are looked at between two questions for more.
+const PAGES_AT_ONCE: usize = 1 << 12;
+
 /// None of a block that was carved out of other memory: that is in the table already.
 fn call(call: Call) -> Option<words::Call> {
     Some(match call {
@@ -138,13 +141,20 @@ impl HeapHandler<'_> {
         // Faults of this batch came before.
         self.session.settle();
         let (bin, told) = (self.session.bin(since_ns), self.session.objects.place_of(object));
-        let pages = Page::of(range.start).0..Page::behind(range.end).0;
-        for page in pages.map(Page) {
-            let state = self.session.processes.get(pid).and_then(|live| live.pages.get(page));
-            let Some(touch) = state.map(|state| state.touch) else { continue };
-            if self.session.pages.touches.get(touch).bin >= bin {
-                self.session.pages.touched_for(self.session.processes.get_mut(pid), page, touch, object, Some(told));
+        let (start, end) = (Page::of(range.start), Page::behind(range.end));
+        let mut next = Some(start);
+        while let Some(from) = next.take() {
+            let Some(live) = self.session.processes.get(pid) else { return };
+            let (pages, rest) = live.pages.some_pages(from, PAGES_AT_ONCE);
+            for page in pages.into_iter().filter(|page| (start..end).contains(page)) {
+                let state = self.session.processes.get(pid).and_then(|live| live.pages.get(page));
+                let Some(touch) = state.map(|state| state.touch) else { continue };
+                if self.session.pages.touches.get(touch).bin >= bin {
+                    let live = self.session.processes.get_mut(pid);
+                    self.session.pages.touched_for(live, page, touch, object, Some(told));
+                }
             }
+            next = rest.filter(|page| *page < end);
         }
     }
 
