@@ -17,6 +17,11 @@ const SLICE_NS: u64 = 20_000_000;
 /// Waits for the collector to make a word of the session file what is wanted; `None`: it has not, in all the time that
 /// it is given.
 pub fn await_collector(word: &AtomicU32, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
+    await_for(PATIENCE_NS, word, is_wanted)
+}
+
+/// The same for so long at most.
+pub fn await_for(most_ns: u64, word: &AtomicU32, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
     let begun = sys::now_ns();
     loop {
         let value = word.load(Acquire);
@@ -25,11 +30,11 @@ pub fn await_collector(word: &AtomicU32, is_wanted: impl Fn(u32) -> bool) -> Opt
         }
         let waited = sys::now_ns().saturating_sub(begun);
         let is_seen = sys::exists(runtime().session.header().collector_pid.load(Relaxed));
-        let patience = if is_seen { PATIENCE_NS } else { PATIENCE_WITH_THE_UNSEEN_NS };
+        let patience = most_ns.min(if is_seen { PATIENCE_NS } else { PATIENCE_WITH_THE_UNSEEN_NS });
         if waited >= patience {
             return None;
         }
-        let time = [0u64, SLICE_NS];
+        let time = [0u64, SLICE_NS.min(patience - waited)];
         // SAFETY: a word of the session file, and a time of our own.
         let _ = unsafe { call!(__NR_futex, word.as_ptr(), sys::FUTEX_WAIT, value, &raw const time, 0, 0) };
     }

@@ -83,7 +83,7 @@ const HELPERS: &[&str] = &[
     "[Java ",
 ];
 
-/// Beginnings of names, after any leading underscores: of glibc, musl, libgomp, libomp, libstdc++, Rust, Go.
+/// Beginnings of names, after any leading underscores: of glibc, musl, libgomp, GHC, libomp, libstdc++, Rust, Go.
 const SYNCHRONISATION: &[&str] = &[
     "pthread_mutex_",
     "pthread_cond_",
@@ -102,6 +102,7 @@ const SYNCHRONISATION: &[&str] = &[
     "gomp_team_barrier_",
     "gomp_mutex_",
     "gomp_sem_",
+    "acquire_spin_lock_",
     "kmp_wait_",
     "kmp_barrier",
     "kmp_hyper_barrier_",

@@ -227,7 +227,7 @@ mod tests {
         let mut jvm = Jvm::default();
         for kind in Told::ALL {
             for words in
-                [&[][..], &[1], &[1, 2, 3, u64::MAX, 5], &[1, u64::MAX, u64::MAX, 1, 0, u64::MAX], &[u64::MAX; 9]]
+                [&[][..], &[1], &[1, 2, 99, u64::MAX, 5], &[1, u64::MAX, u64::MAX, 1, 0, u64::MAX], &[u64::MAX; 9]]
             {
                 told(&mut jvm, *kind, words);
             }

@@ -46,7 +46,8 @@ impl Recorder {
             let nap = NAP.mul_f64(self.drain.sampler().around_one());
             let header = self.file.header();
             futex::sleep_on(&header.requests, header.answered.load(Relaxed), nap);
-            pace.marked(self.asked(child.pid));
+            let asked = self.file.header().requests.load(Acquire);
+            pace.marked(self.asked(child.pid, asked));
             let nobody_runs = self.follow(child, progress);
             if self.ending.is_here() {
                 return;
@@ -60,6 +61,7 @@ impl Recorder {
                 false => Kind::Usual,
             };
             pace.poll(kind, nobody_runs || self.drain.is_behind(&self.file), || self.poll(progress));
+            self.answer(asked);
             pace.reread(|| self.drain.reread_homes(&self.file, &mut self.session));
             if checkpoints.are_due() {
                 let begun = Instant::now();
@@ -126,17 +128,22 @@ impl Recorder {
         false
     }
 
-    /// Sees to what programs and the user ask for. `true`: a poll should come soon.
-    fn asked(&mut self, pid: i32) -> bool {
+    /// What was asked for until then has been seen to, and what was counted until then read: who waits goes on.
+    fn answer(&self, asked: u32) {
         let header = self.file.header();
-        let (asked, wanted) = (header.requests.load(Acquire), header.wanted.load(Acquire) != 0);
+        if header.answered.swap(asked, Release) != asked {
+            futex::wake(&header.answered);
+        }
+    }
+
+    /// Sees to what programs and the user ask for. `asked`: how often programs have. `true`: a poll should come soon.
+    fn asked(&mut self, pid: i32, asked: u32) -> bool {
+        let header = self.file.header();
+        let wanted = header.wanted.load(Acquire) != 0;
         let is_new = asked != header.answered.load(Relaxed);
         if is_new {
             // Where the counters cannot be read they will be by the next poll; the program must not wait for that.
             let _ = self.count(wanted);
-            let header = self.file.header();
-            header.answered.store(asked, Release);
-            futex::wake(&header.answered);
         }
         for request in self.control.requests() {
             let done = match &request.command {
