@@ -266,27 +266,39 @@ impl Allocator {
     /// The program says something of an allocator of its own, by `numalens.h`; it goes on at `next`.
     pub fn declared(&self, thread: &mut Thread, request: Request, next: u64) {
         let [first, second] = [request::FIRST, request::SECOND].map(|register| thread.context.register(register));
-        let key = first | DECLARED;
         match request {
             _ if first == 0 || thread.borrows || !self.channel.is_open() => {}
             Request::Alloc => {
                 let [sp, bp] = [STACK_POINTER, FRAME_POINTER].map(|register| thread.context.register(register));
-                let block = Block { call: Call::Declared, address: first, key, bytes: second, begun_ns: 0, mapping: 0 };
-                self.allocated(thread, &block, &Caller { ip: next, sp, bp });
+                self.carved(thread, first, second, 0, &Caller { ip: next, sp, bp });
             }
-            Request::Free => {
-                if let Some(old) = self.forget(key) {
-                    self.publish(thread, Kind::Free, old.time_ns, [first, 1, 0, 0]);
-                }
-            }
+            Request::Free => self.given_back(thread, first),
             Request::Name => {
                 let mut text = [0u8; MOST_NAME_BYTES];
-                let text = user::read_beginning(second, &mut text);
-                let record = Record { kind: Kind::Name, time_ns: now(), tid: thread.tid, operands: [first, 0, 0, 0] };
-                self.channel.publish_text(&record, text);
+                self.named(thread, first, user::read_beginning(second, &mut text));
             }
             _ => {}
         }
+    }
+
+    /// A block has been carved out of other memory. Returns whether that is published.
+    fn carved(&self, thread: &mut Thread, address: u64, bytes: u64, begun_ns: u64, caller: &Caller) -> bool {
+        let key = address | DECLARED;
+        let block = Block { call: Call::Declared, address, key, bytes, begun_ns, mapping: 0 };
+        self.allocated(thread, &block, caller)
+    }
+
+    /// Such a block is about to end.
+    fn given_back(&self, thread: &Thread, address: u64) {
+        if let Some(old) = self.forget(address | DECLARED) {
+            self.publish(thread, Kind::Free, old.time_ns, [address, 1, 0, 0]);
+        }
+    }
+
+    /// What the block at an address is called.
+    fn named(&self, thread: &Thread, address: u64, text: &[u8]) {
+        let record = Record { kind: Kind::Name, time_ns: now(), tid: thread.tid, operands: [address, 0, 0, 0] };
+        self.channel.publish_text(&record, text);
     }
 
     /// A mapping has been made, unless it failed.

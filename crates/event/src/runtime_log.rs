@@ -43,8 +43,6 @@ crate::numbered! {
         Code = 2,
         /// Code that is no method's: where it begins, bytes, bytes of its name; the name.
         Stub = 3,
-        /// Code is gone: where it began.
-        Gone = 4,
     }
 }
 

@@ -27,7 +27,7 @@ enum { SET_EVENT_NOTIFICATION = 1, DEALLOCATE = 46, CLASS_SIGNATURE = 47, SOURCE
 enum { NEW_WEAK_REFERENCE = 226, DELETE_WEAK_REFERENCE = 227 };
 enum { GET_ENVIRONMENT = 6 };
 /* Events; their callbacks stand in the order of their numbers. */
-enum { FIRST_EVENT = 50, COMPILED_METHOD_LOAD = 68, COMPILED_METHOD_UNLOAD = 69, DYNAMIC_CODE_GENERATED = 70, COLLECTION_START = 81,
+enum { FIRST_EVENT = 50, COMPILED_METHOD_LOAD = 68, DYNAMIC_CODE_GENERATED = 70, COLLECTION_START = 81,
        COLLECTION_FINISH = 82, SAMPLED_OBJECT_ALLOC = 86, EVENTS_BEHIND = 87 };
 /* Capabilities, by their bits. */
 #define NAMES (UINT64_C(1) << 11 | UINT64_C(1) << 12 | UINT64_C(1) << 27)
@@ -79,7 +79,7 @@ static void tell_method(method_id method) {
 struct places { void *pc; int frames; method_id *methods; int *bytecodes; };
 struct compiled { int kind, major, minor; struct compiled *next; int count; struct places *places; };
 struct location { void *pc; int64_t bytecode; };
-enum { INLINED = 1 + 1 };
+enum { INLINED = 2 };
 
 static void tell_code(method_id method, int bytes, const void *start, const struct compiled *inlined, const struct location *map, int locations) {
     uint64_t count = inlined ? (uint64_t)inlined->count : (uint64_t)locations, words = 4;
@@ -109,14 +109,6 @@ static void compiled(environment env, method_id method, int bytes, const void *s
     for (int i = 0; information && i < information->count; i++)
         for (int f = 0; f < information->places[i].frames; f++) tell_method(information->places[i].methods[f]);
     tell_code(method, bytes, start, information, map, locations);
-}
-
-static void gone(environment env, method_id method, const void *start) {
-    (void)env, (void)method;
-    struct log_record record;
-    if (!numalens_log_begin(&record, NUMALENS_TOLD_GONE, 8)) return;
-    numalens_log_put(&record, (uint64_t)start);
-    numalens_log_end(&record);
 }
 
 static void stub(environment env, const char *name, const void *start, int bytes) {
@@ -257,14 +249,13 @@ static void begin(environment machine) {
     int collects = !CALL(env, ADD_CAPABILITIES, env, collections), samples = !CALL(env, ADD_CAPABILITIES, env, sampling);
     static void *callbacks[EVENTS_BEHIND - FIRST_EVENT] = {
         [COMPILED_METHOD_LOAD - FIRST_EVENT] = compiled,
-        [COMPILED_METHOD_UNLOAD - FIRST_EVENT] = gone,
         [DYNAMIC_CODE_GENERATED - FIRST_EVENT] = stub,
         [COLLECTION_START - FIRST_EVENT] = collection_starts,
         [COLLECTION_FINISH - FIRST_EVENT] = collection_ends,
         [SAMPLED_OBJECT_ALLOC - FIRST_EVENT] = sampled,
     };
     CALL(env, SET_CALLBACKS, env, callbacks, (int)sizeof callbacks);
-    const int events[] = {COMPILED_METHOD_LOAD, COMPILED_METHOD_UNLOAD, DYNAMIC_CODE_GENERATED, COLLECTION_START, COLLECTION_FINISH, SAMPLED_OBJECT_ALLOC};
+    const int events[] = {COMPILED_METHOD_LOAD, DYNAMIC_CODE_GENERATED, COLLECTION_START, COLLECTION_FINISH, SAMPLED_OBJECT_ALLOC};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
         int wanted = events[i] == SAMPLED_OBJECT_ALLOC ? samples && collects : events[i] < COLLECTION_START || collects;
         if (wanted) CALL(env, SET_EVENT_NOTIFICATION, env, ENABLE, events[i], NULL);
@@ -281,15 +272,13 @@ static int create(environment *machine, void **thread, void *arguments) {
     return failed;
 }
 
-extern void *dlsym(void *, const char *);
-
 /* Who calls is told by the return address, so that the real function is jumped to. */
 EXPORT void *dlsym(void *handle, const char *name) {
     static void *(*next)(void *, const char *);
     void *(*real)(void *, const char *) = __atomic_load_n(&next, __ATOMIC_RELAXED);
     if (unlikely(!real)) {
         real = (void *(*)(void *, const char *))numalens_next_at_start("dlsym");
-        if (!real) real = NEXT(dlsym);
+        if (!real) real = (void *(*)(void *, const char *))numalens_next("dlsym");
         if (!real) return NULL;
         __atomic_store_n(&next, real, __ATOMIC_RELAXED);
     }

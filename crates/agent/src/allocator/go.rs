@@ -14,18 +14,15 @@
 //! compared with what the span says: a runtime that has them elsewhere is believed nothing.
 
 use super::calls::Underway;
-use super::channel::Record;
 use super::functions::GoFunction;
-use super::{Allocator, Block, await_return, caller, now, on_stack};
+use super::{Allocator, Function, await_return, caller, on_stack};
 use crate::marks;
 use crate::state::thread::Thread;
 use crate::sys;
 use crate::sys::user;
-use core::fmt::Write;
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
-use numalens_event::record::{Call, Kind};
-use numalens_event::request::{MOST_NAME_BYTES, Request};
+use numalens_event::request::Request;
 use numalens_isa::convention::go_function::{ARGUMENTS, RESULT};
 
 /// Bytes of a page of Go's heap.
@@ -60,25 +57,6 @@ impl GoSpan {
     }
 }
 
-/// A text of bounded length.
-#[derive(Default)]
-struct Name {
-    bytes: [u8; 32],
-    length: usize,
-}
-
-impl Write for Name {
-    fn write_str(&mut self, text: &str) -> core::fmt::Result {
-        for &byte in text.as_bytes().iter().take(self.bytes.len() - self.length) {
-            self.bytes[self.length] = byte;
-            self.length += 1;
-        }
-        Ok(())
-    }
-}
-
-const _: () = assert!(MOST_NAME_BYTES >= 32);
-
 impl Allocator {
     pub(super) fn go_entered(&self, thread: &mut Thread, function: GoFunction, sp: u64) {
         let arguments = ARGUMENTS.map(|register| thread.context.register(register));
@@ -87,15 +65,13 @@ impl Allocator {
                 let Some(back) = on_stack(sp, sp) else { return };
                 let arguments = [arguments[0], arguments[1], arguments[2], 0, 0, 0];
                 let begun_ns = sys::now_ns();
-                let function = super::Function::Go(function);
+                let function = Function::Go(function);
                 thread.allocations.underway = Some(Underway { sp, back, function, arguments, begun_ns, old: None });
                 await_return(thread, back);
             }
             GoFunction::Free => {
-                if let Some(span) = GoSpan::at(arguments[1])
-                    && let Some(old) = self.forget(span.start | crate::blocks::DECLARED)
-                {
-                    self.publish(thread, Kind::Free, old.time_ns, [span.start, 1, 0, 0]);
+                if let Some(span) = GoSpan::at(arguments[1]) {
+                    self.given_back(thread, span.start);
                 }
             }
             // A function that needs more stack is entered again.
@@ -112,22 +88,17 @@ impl Allocator {
             return;
         }
         let Some(bytes) = pages.checked_mul(PAGE) else { return };
-        let (address, key) = (span.start, span.start | crate::blocks::DECLARED);
-        let block = Block { call: Call::Declared, address, key, bytes, begun_ns: call.begun_ns, mapping: 0 };
-        if !self.allocated(thread, &block, &caller(call, thread)) {
+        if !self.carved(thread, span.start, bytes, call.begun_ns, &caller(call, thread)) {
             return;
         }
-        let mut name = Name::default();
         let size = SIZES.get((what & 0xff) as usize >> 1).copied().unwrap_or_default();
-        let written = match function {
-            GoFunction::Alloc if size > 0 => write!(name, "Go objects of {size} B"),
-            GoFunction::Alloc => Ok(()),
-            _ if what & 0xff == STACKS => name.write_str("Go stacks"),
-            _ => name.write_str("Go collector"),
-        };
-        if written.is_ok() && name.length > 0 {
-            let record = Record { kind: Kind::Name, time_ns: now(), tid: thread.tid, operands: [address, 0, 0, 0] };
-            self.channel.publish_text(&record, &name.bytes[..name.length]);
+        match function {
+            GoFunction::Alloc if size > 0 => {
+                self.named(thread, span.start, alloc::format!("Go objects of {size} B").as_bytes());
+            }
+            GoFunction::Alloc => {}
+            _ if what & 0xff == STACKS => self.named(thread, span.start, b"Go stacks"),
+            _ => self.named(thread, span.start, b"Go collector"),
         }
     }
 }

@@ -29,6 +29,8 @@ pub const NO_SITE: SiteId = SiteId(u32::MAX);
 #[derive(Default)]
 pub struct Code {
     modules: FxHashMap<ModuleId, NamedModule>,
+    /// The language whose runtime is one of them.
+    managed: Option<Managed>,
     sites: ById<CodeSite>,
     /// By site, innermost first.
     frames: Vec<Frame>,
@@ -111,8 +113,11 @@ impl Code {
             at = first + frames[first..].iter().take_while(|frame| frame.site.0 == site).count();
             code.frames = first as u32..at as u32;
         }
+        let modules: FxHashMap<ModuleId, NamedModule> =
+            modules.into_iter().map(|m| (m.module, NamedModule::new(m.path))).collect();
         Code {
-            modules: modules.into_iter().map(|m| (m.module, NamedModule::new(m.path))).collect(),
+            managed: modules.values().filter_map(|module| runtime::managed_by(&module.file_name)).min(),
+            modules,
             sites,
             functions: ById::new(functions.into_iter().map(|f| (f.function.0, f.name)).collect()),
             stacks: stacks.into_iter().map(|s| (s.stack, (s.parent, s.site))).collect(),
@@ -176,7 +181,7 @@ impl Code {
 
     /// What the program's runtime has taken memory for that was asked for on a call stack.
     pub fn runtime_memory(&self, stack: StackId) -> Option<RuntimeMemory> {
-        self.managed()?;
+        self.managed?;
         let is_its = |site: &SiteId| self.module_name(*site).and_then(runtime::managed_by).is_some();
         let frames = self.walk(stack).filter(is_its).filter_map(|site| self.frames(site));
         runtime::memory_of(
@@ -186,7 +191,7 @@ impl Code {
 
     /// The language whose runtime was there.
     pub fn managed(&self) -> Option<Managed> {
-        self.modules.values().filter_map(|module| runtime::managed_by(&module.file_name)).min()
+        self.managed
     }
 
     /// Whether a library that divides work among threads was there.

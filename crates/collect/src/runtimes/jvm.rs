@@ -60,12 +60,10 @@ impl Jvm {
     /// Takes in what was told. A record that does not hold what it says is passed over.
     pub fn take_in(&mut self, record: &LogRecord<'_>) {
         let fields = record.fields();
-        // What is gone keeps its name: what it has executed is looked up at the end.
         let _ = match record.kind {
             Told::Method => self.method(fields),
             Told::Code => self.compiled(fields),
             Told::Stub => self.stub(fields),
-            Told::Gone => None,
         };
     }
 

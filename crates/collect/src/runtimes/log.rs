@@ -154,11 +154,11 @@ mod tests {
     fn records_are_read_once_and_those_of_dead_writers_passed_over() {
         let mut log = RuntimeLog::create().unwrap();
         assert_eq!(read(&mut log), []);
-        write(&log, 0, &[PUBLISHED | word(Told::Gone, 32), 7 | 8 << 32, 99, 0x1000]);
-        write(&log, 4, &[word(Told::Gone, 32), 7, 99, 0x2000]);
-        write(&log, 8, &[PUBLISHED | word(Told::Gone, 32), 8, 99, 0x3000]);
+        write(&log, 0, &[PUBLISHED | word(Told::Stub, 32), 7 | 8 << 32, 99, 0x1000]);
+        write(&log, 4, &[word(Told::Stub, 32), 7, 99, 0x2000]);
+        write(&log, 8, &[PUBLISHED | word(Told::Stub, 32), 8, 99, 0x3000]);
         log.words()[0].store(96, Relaxed);
-        assert_eq!(read(&mut log), [(Told::Gone, 7, vec![0x1000]), (Told::Gone, 8, vec![0x3000])]);
+        assert_eq!(read(&mut log), [(Told::Stub, 7, vec![0x1000]), (Told::Stub, 8, vec![0x3000])]);
         assert_eq!((read(&mut log), log.lost()), (vec![], 32));
         // One that has taken its room and said nothing.
         log.words()[0].store(128, Relaxed);
@@ -169,7 +169,7 @@ mod tests {
     fn damage_is_counted_and_ends_nothing_else() {
         let mut log = RuntimeLog::create().unwrap();
         write(&log, 0, &[PUBLISHED | 99 << 32 | 24, 0, 0]);
-        write(&log, 3, &[PUBLISHED | word(Told::Gone, 1 << 30), 0, 0]);
+        write(&log, 3, &[PUBLISHED | word(Told::Stub, 1 << 30), 0, 0]);
         log.words()[0].store(u64::MAX, Relaxed);
         log.words()[1].store(5, Relaxed);
         assert_eq!(read(&mut log), []);
