@@ -26,6 +26,7 @@ mod go;
 mod regions;
 
 use crate::blocks::{self, DECLARED};
+use crate::code;
 use crate::state::runtime::runtime;
 use crate::state::thread::Thread;
 use crate::sys::lock::Lock;
@@ -100,7 +101,7 @@ fn caller(call: &Underway, thread: &Thread) -> Caller {
 /// Has the program come here when a call returns to `back`.
 fn await_return(thread: &mut Thread, back: u64) {
     if thread.allocations.is_new_return(back) {
-        watch(back);
+        code::watch(back);
     }
 }
 
@@ -394,15 +395,6 @@ fn on_stack(at: u64, sp: u64) -> Option<u64> {
         return Some(unsafe { (at as *const u64).read_volatile() });
     }
     user::read(at).ok()
-}
-
-/// Has the program come here when it comes to `ip`.
-fn watch(ip: u64) {
-    let mut code = runtime().code.lock();
-    let crate::code::Code { cache, env, .. } = &mut *code;
-    if env.watched.insert(ip) {
-        cache.invalidate(env, ip..ip + 1);
-    }
 }
 
 /// The size of the mapping that glibc made for this block alone, and that it moves whole when the block grows; 0 for

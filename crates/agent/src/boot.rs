@@ -16,14 +16,14 @@ use crate::state::thread_context::{Layout, ThreadContext};
 use crate::static_program::executable::{self, Mapped};
 use crate::static_program::{self, StaticProgram};
 use crate::sys::{self, Errno, raw};
-use crate::{entry, placement, rank, say};
+use crate::{entry, placement, rank, runtimes, say};
 use alloc::sync::Arc;
 use core::ops::Range;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use numalens_event::exact::{Extent, kind};
 use numalens_isa::Register;
 use numalens_translator::persist::config_key;
-use numalens_translator::{Cache, Shadow as ShadowPlace};
+use numalens_translator::{Cache, Shadow as ShadowPlace, Watch};
 
 /// Where the shadow table would like to begin: the last page below 2 GiB, so that generated code reaches it with a
 /// displacement, and heaps of programs at fixed addresses have the room below. It moves where the program wants the
@@ -103,10 +103,14 @@ unsafe fn set_up(start: &Start) -> Result<(&'static mut Thread, ThreadContext), 
     let vdso = Vdso { start: vdso, getcpu: getcpu.map(|offset| vdso + offset) };
     let mut env = TranslationEnv::new(maps, vdso, memory, layout, header.most_code.load(Relaxed));
     env.persisted = persisted;
-    if let Some(found) = program.and_then(|file| StaticProgram::find(start.stack, start.entry, &file)) {
-        static_program::set(found);
+    if let Some(file) = program {
+        if let Some(found) = StaticProgram::find(start.stack, start.entry, &file) {
+            static_program::set(found);
+        }
+        env.watched.extend(runtimes::find(start.stack, &file));
     }
-    env.watched.extend(static_program::allocator().into_iter().flat_map(Allocator::entries));
+    let entries = static_program::allocator().into_iter().flat_map(Allocator::entries);
+    env.watched.extend(entries.map(|entry| (entry, Watch::Reached)));
     let code = Code::new(Cache::new(config), env);
     // SAFETY: the caller's promise: once, with one thread.
     unsafe {

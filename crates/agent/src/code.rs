@@ -13,7 +13,9 @@ pub mod smc;
 mod translation_env;
 
 pub use config::config;
-use numalens_translator::Cache;
+use crate::state::runtime::runtime;
+use hashbrown::hash_map::Entry;
+use numalens_translator::{Cache, Watch};
 pub use translation_env::{TranslationEnv, Vdso};
 
 /// The translations and what they are made from.
@@ -30,5 +32,15 @@ impl Code {
     /// What there is at the start.
     pub fn new(cache: Cache, env: TranslationEnv) -> Self {
         Code { cache, env, until_look: 0 }
+    }
+}
+
+/// Has the program come to the agent whenever it comes to `ip`.
+pub fn watch(ip: u64) {
+    let mut code = runtime().code.lock();
+    let Code { cache, env, .. } = &mut *code;
+    if let Entry::Vacant(new) = env.watched.entry(ip) {
+        new.insert(Watch::Reached);
+        cache.invalidate(env, ip..ip + 1);
     }
 }

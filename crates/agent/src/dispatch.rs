@@ -8,6 +8,7 @@ use crate::machine;
 use crate::pages::{self, AccessHandler, in_call};
 use crate::placement;
 use crate::requests;
+use crate::runtimes;
 use crate::signals::{self, Resume, SigInfo, UserContext};
 use crate::state::failure::give_up;
 use crate::state::own;
@@ -118,6 +119,8 @@ unsafe extern "C" fn on_dispatch(context: ThreadContext, exit: u32) -> u64 {
             if let Some(allocator) = static_program::allocator() {
                 allocator.reached(thread, ip);
             }
+            let runtime = runtime();
+            runtimes::reached(thread, ip, |page| pages::home_of(&runtime.shadow, runtime.process(), page));
             execute
         }
         Ok(Leave::OldSyscall { ip, next, execute }) => {

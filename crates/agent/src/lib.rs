@@ -15,6 +15,7 @@
 //! | [`code`] | the program's code and its translations: memory of them, code that changes |
 //! | [`machine`], [`placement`] | the virtual machine that the program sees; where threads may run |
 //! | [`blocks`], [`allocator`], [`static_program`] | blocks of the heap; what the preloaded library does elsewhere |
+//! | [`runtimes`] | collectors of garbage |
 //! | [`signals`] | the program's handlers see what they would see natively |
 //! | [`syscalls`] | the program's system calls: one table, and who handles them |
 //! | [`marks`], [`requests`] | phases of the program; what it asks for by `include/numalens.h` |
@@ -47,6 +48,7 @@ pub mod placement;
 pub mod program;
 pub mod rank;
 pub mod requests;
+pub mod runtimes;
 pub mod signals;
 pub mod state;
 pub mod static_program;

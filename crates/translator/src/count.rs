@@ -15,6 +15,7 @@
 //! | [`Operation::Bits`] | address of the operand | bit number | | |
 //! | [`Operation::Group`] | address of the lowest operand | address of the group's descriptor | members that have been counted | |
 //! | [`Operation::Again`] | (direct tables: as above) | | a counter | |
+//! | [`Operation::Probe`] | the word | | | |
 //!
 //! A repeated string instruction is counted when it is done, from what its registers were and are: it may stop early,
 //! by a hit or by a fault, and what it did not do is not counted. Where it writes, it is reported once more before it
@@ -45,6 +46,10 @@ use thread_context::ThreadContext;
 pub unsafe fn settle(context: *mut u8, config: &Config, pages: &mut impl Pages) -> Option<Retranslation> {
     let context = ThreadContext::new(context);
     let what = What::unpack(context.load(context::COUNT_WHAT))?;
+    if what.operation == Operation::Probe {
+        pages.probed(context.argument(0));
+        return None;
+    }
     if what.operation == Operation::Again {
         let sites = context.load(context::COUNT_SITES);
         let all = [
@@ -126,7 +131,7 @@ fn count(context: ThreadContext, config: &Config, pages: &mut impl Pages, what: 
             access(first, what.kind, address.wrapping_add(u64::from(from * size)), (to - from) * size, 1);
         }
         Operation::AnyActive if active != 0 => access(first, what.kind, address, size, 1),
-        Operation::FirstActive | Operation::AnyActive | Operation::Again => {}
+        Operation::FirstActive | Operation::AnyActive | Operation::Again | Operation::Probe => {}
         Operation::Group => {
             for (site, kind, offset) in members(mask).skip(arguments[2] as usize) {
                 access(site, kind, address.wrapping_add(offset), 0, 1);

@@ -75,7 +75,7 @@ pub use abi::context;
 pub use abi::derived_count::DerivedCount;
 pub use abi::direct_table::DirectTable;
 pub use abi::each::{CacheSets, Each, LINE_MASKS_BYTES, line_masks};
-pub use abi::env::{Changes, Env, Room};
+pub use abi::env::{Changes, Env, Room, Watch};
 pub use abi::error::Error;
 pub use abi::ids::{ExitId, FragmentId, LastPageId, SiteId};
 pub use abi::last_page::LastPage;

@@ -20,7 +20,7 @@ use crate::ir::mark::State;
 use crate::ir::numbers::Numbers;
 use crate::ir::plan::Plan;
 use crate::ir::segments::{Planned, segments};
-use crate::{Changes, Config, Env, Error, FragmentId, Scheme};
+use crate::{Changes, Config, Env, Error, FragmentId, Scheme, Watch};
 use alloc::vec::Vec;
 pub(crate) use builder::{Builder, Target};
 use compare::compare_code;
@@ -165,8 +165,10 @@ fn write<E: Env>(mut builder: Builder<'_, E>) -> Result<(Fragment, Drafts), Erro
     if compares {
         compare_code(&mut builder.out, &mut builder.exits, bytes)?;
     }
-    if builder.counting.registry.env.is_watched(ip) {
-        builder.reached()?;
+    match builder.counting.registry.env.watch(ip) {
+        Some(Watch::Reached) => builder.reached()?,
+        Some(Watch::Pointee(register)) => builder.probe(register)?,
+        None => {}
     }
     if let Some(register) = tier_up
         && let Ok(record) = builder.counting.registry.new_record()

@@ -12,7 +12,7 @@ use core::sync::atomic::{
 };
 use numalens_event::exact::{self, log, segment};
 use numalens_isa::{Kind, Register};
-use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Segment, Site, SiteId, Way};
+use numalens_translator::{Changes, Env, FetchCounter, Group, Room, Segment, Site, SiteId, Watch, Way};
 
 // Each way has its word.
 const _: () = assert!(exact::site::WAYS.len() == Way::ALL.len() + 1);
@@ -80,8 +80,8 @@ impl Env for TranslationEnv {
         !full && !interposer::contains(ip)
     }
 
-    fn is_watched(&mut self, ip: u64) -> bool {
-        !self.watched.is_empty() && self.watched.contains(&ip)
+    fn watch(&mut self, ip: u64) -> Option<Watch> {
+        if self.watched.is_empty() { None } else { self.watched.get(&ip).copied() }
     }
 
     fn new_site(&mut self, site: &Site) -> SiteId {
@@ -130,7 +130,7 @@ impl Env for TranslationEnv {
         let reaches = |at: &u64| (ip..ip + LONGEST_FRAGMENT).contains(at);
         // Its records are of code that is not counted, and those of all other files of code that is.
         let is_counted = self.is_counted(ip);
-        let fits = is_counted == (key != exact::PRELOADED_CODE) && !self.watched.iter().any(reaches);
+        let fits = is_counted == (key != exact::PRELOADED_CODE) && !self.watched.keys().any(reaches);
         runtime().session.header().fragments.persisted.fetch_add(fits.into(), Relaxed);
         fits.then_some(record)
     }

@@ -9,7 +9,8 @@ use crate::state::session_file::ProcessMemory;
 use crate::state::thread_context::Layout;
 use crate::sys::{self, PAGE};
 use alloc::vec::Vec;
-use hashbrown::HashSet;
+use hashbrown::HashMap;
+use numalens_translator::Watch;
 use rustc_hash::FxBuildHasher;
 
 /// Places for pages of code that are known: a system call for each fragment is saved.
@@ -33,8 +34,8 @@ pub struct TranslationEnv {
     pub process: ProcessMemory,
     /// How many sites there can be.
     pub layout: Layout,
-    /// Addresses of the program at which its allocator is looked at.
-    pub watched: HashSet<u64, FxBuildHasher>,
+    /// Addresses of the program at which its allocator or its runtime is looked at.
+    pub watched: HashMap<u64, Watch, FxBuildHasher>,
     /// The end of the heap that brk makes; 0 before it was asked for.
     pub heap_end: u64,
     /// New mappings are to be locked in memory.
@@ -75,7 +76,7 @@ impl TranslationEnv {
             maps,
             process,
             layout,
-            watched: HashSet::default(),
+            watched: HashMap::default(),
             heap_end: 0,
             lock_new: false,
             vdso,

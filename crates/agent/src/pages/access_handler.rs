@@ -1,8 +1,10 @@
 //! Threads that count out of line: they query pages here, and log accesses that the collector wants.
 
 use super::before_string_write::before_string_write;
+use super::migrate::home_of;
 use super::touch::touch;
 use crate::counting;
+use crate::runtimes;
 use crate::state::own;
 use crate::state::page_id::PageId;
 use crate::state::runtime::runtime;
@@ -91,6 +93,11 @@ impl Pages for AccessHandler<'_> {
 
     fn peek(&mut self, address: u64) -> Option<u64> {
         crate::sys::user::read(address).ok()
+    }
+
+    fn probed(&mut self, word: u64) {
+        let runtime = runtime();
+        runtimes::probed(self.thread, word, |page| home_of(&runtime.shadow, runtime.process(), page));
     }
 
     fn counted(&mut self, run: &Run, entry: PageEntry) {

@@ -7,7 +7,7 @@ use crate::state::maps::{Backing, Huge, Mapping};
 use crate::state::runtime::{is_virtual, runtime};
 use crate::state::session_file::ProcessMemory;
 use crate::state::thread::Thread;
-use crate::sys::{self, PAGE_BITS};
+use crate::sys::PAGE_BITS;
 use core::sync::atomic::Ordering::{AcqRel, Relaxed};
 use linux_raw_sys::prctl::PR_GET_THP_DISABLE;
 use numalens_event::exact::{self, ProcessHeader, huge_pages};
@@ -31,12 +31,8 @@ pub fn expected(page: u64, thread: &Thread, terrain: &Mapping) -> Option<u16> {
     if let Some(drawn) = exact::home_under(policy, seed, placed, u64::from(memory_nodes)) {
         return placement.memory_nodes.get(drawn as usize).map(|node| node.load(Relaxed));
     }
-    let toucher = match usize::try_from(thread.node) {
-        Ok(node) => node,
-        Err(_) if is_virtual() => usize::try_from(thread.place.current_node(sys::cpu)).ok()?,
-        Err(_) => usize::from(placement.node_of_cpu.get(sys::cpu() as usize)?.load(Relaxed)),
-    };
-    let home = placement.home_of.get(toucher)?.load(Relaxed);
+    let toucher = thread.node_now()?;
+    let home = placement.home_of.get(usize::from(toucher))?.load(Relaxed);
     (home != exact::NO_NODE).then_some(home)
 }
 

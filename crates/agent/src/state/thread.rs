@@ -4,15 +4,17 @@ use crate::allocator::Calls;
 use crate::counting::private_cache::PrivateCache;
 use crate::machine::place::Place;
 use crate::placement::{NOWHERE, Seat, Words};
+use crate::runtimes::Collecting;
 use crate::signals::{Actions, ThreadSignals};
 use crate::state::own;
-use crate::state::runtime::runtime;
+use crate::state::runtime::{is_virtual, runtime};
 use crate::state::thread_context::ThreadContext;
 use crate::sys;
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::cell::{Cell, RefCell};
+use core::sync::atomic::Ordering::Relaxed;
 use numalens_event::exact::Extent;
 
 /// A thread. Used by the thread itself only, except while it is being made.
@@ -41,6 +43,8 @@ pub struct Thread {
     pub allocations: Calls,
     /// Its system calls.
     pub calls: CallState,
+    /// What it does for a collector of garbage.
+    pub collecting: RefCell<Collecting>,
     /// A process of its own that borrows the memory until it execs or ends (vfork).
     pub borrows: bool,
 }
@@ -73,6 +77,7 @@ impl Thread {
             cache: runtime().layout.cache.map(|geometry| RefCell::new(PrivateCache::new(geometry))),
             allocations: Calls::default(),
             calls: CallState::default(),
+            collecting: RefCell::default(),
             borrows: false,
         }));
         context.set(own::THREAD, &raw mut *thread as u64);
@@ -80,6 +85,15 @@ impl Thread {
             context.set(numalens_translator::context::CACHE_SETS, cache.borrow().sets_at());
         }
         thread
+    }
+
+    /// The index of the node that it is on now.
+    pub fn node_now(&self) -> Option<u16> {
+        match u16::try_from(self.node) {
+            Ok(node) => Some(node),
+            Err(_) if is_virtual() => u16::try_from(self.place.current_node(sys::cpu)).ok(),
+            Err(_) => Some(runtime().session.placement().node_of_cpu.get(sys::cpu() as usize)?.load(Relaxed)),
+        }
     }
 
     /// The thread of a context.

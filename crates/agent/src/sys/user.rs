@@ -102,6 +102,27 @@ pub fn pieces(list: u64, count: u64) -> Vec<[u64; 2]> {
     }
 }
 
+/// Where a program begins that has not begun, whose first stack pointer is `stack`: its own code, not its loader's.
+pub fn entry_of_program(stack: u64) -> Option<u64> {
+    /// Words behind the arguments that are looked at, at most.
+    const MOST: u64 = 1 << 16;
+    const AT_NULL: u64 = 0;
+    const AT_ENTRY: u64 = 9;
+    let arguments: u64 = read(stack).ok()?;
+    // Behind the number of arguments come these and a 0, the variables and a 0, then pairs.
+    let mut at = stack.checked_add(arguments.checked_add(2)?.checked_mul(8)?)?;
+    let variables = (0..MOST).find(|number| read::<u64>(at.wrapping_add(8 * number)).unwrap_or(0) == 0)?;
+    at = at.checked_add(8 * (variables + 1))?;
+    for number in 0..MOST {
+        match read::<[u64; 2]>(at.checked_add(16 * number)?).ok()? {
+            [AT_ENTRY, entry] => return Some(entry),
+            [AT_NULL, _] => break,
+            _ => {}
+        }
+    }
+    None
+}
+
 /// The text at `address` up to its NUL, without it; none where there is no such text, or it does not fit.
 pub fn read_text(address: u64, into: &mut [u8]) -> Option<&[u8]> {
     let copied = copy_text(address, into);

@@ -154,14 +154,17 @@ fn lines_that_are_handed_over_are_no_fault_and_counters_are() {
     assert_eq!(none["nothing_to_gain"], true, "{:#}", none["findings"]);
     let unknown = "not known whether the same words (record with --lines)";
     let own = "each thread its own words (false sharing)";
+    let same = "the same words";
+    // Without `--lines` what was looked at may be enough to know.
     for (counts, options, words) in
-        [("own", &[][..], unknown), ("own", &["--lines"], own), ("same", &["--lines"], "the same words")]
+        [("own", &[][..], &[unknown, own][..]), ("own", &["--lines"], &[own]), ("same", &["--lines"], &[same])]
     {
         let advice = advice(&[counts], options);
         let finding = &advice["findings"][0];
         assert_eq!(finding["pattern"], "shared-line", "{finding:#}");
         assert_eq!(finding["object"]["name"], "counts", "{finding:#}");
-        assert_eq!(finding["evidence"]["words"], words, "{finding:#}");
+        let told = finding["evidence"]["words"].as_str().unwrap();
+        assert!(words.contains(&told), "{finding:#}");
     }
 }
 

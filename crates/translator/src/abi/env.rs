@@ -28,6 +28,16 @@ pub enum Changes {
     Silently,
 }
 
+/// What the owner wants of an address of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watch {
+    /// To be asked where the program goes on: [`crate::Leave::Reached`].
+    Reached,
+    /// The word that this register points to, which the program is about to read: [`crate::count::Pages::probed`]. It
+    /// takes a hundredth of the time, as nothing is locked.
+    Pointee(u8),
+}
+
 /// What the translator needs of whoever uses it.
 pub trait Env {
     /// Copies the program's code at `address`, as much as fits and can be read, and returns how much: 0 where nothing
@@ -56,12 +66,11 @@ pub trait Env {
         true
     }
 
-    /// Whether the owner wants to know whenever the program comes to `ip` by a jump, call or return, before anything is
-    /// executed there ([`crate::Leave::Reached`]). One that is wanted later has to be told by
-    /// [`crate::Cache::invalidate`].
-    fn is_watched(&mut self, ip: u64) -> bool {
+    /// What the owner wants to know whenever the program comes to `ip` by a jump, call or return, before anything is
+    /// executed there. What is wanted later has to be told by [`crate::Cache::invalidate`].
+    fn watch(&mut self, ip: u64) -> Option<Watch> {
         let _ = ip;
-        false
+        None
     }
 
     /// Registers a site and gives its number: [`Env::next_site`].

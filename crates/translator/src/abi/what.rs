@@ -31,6 +31,8 @@ pub enum Operation {
     /// An access in each page that an image of the processor's state reaches into; the lanes are the number of an
     /// [`numalens_isa::ImageForm`].
     Image = 9,
+    /// No access: a word for whoever watches the address ([`crate::Watch::Pointee`]).
+    Probe = 10,
 }
 
 /// Why a fragment is to be translated again: see [`crate::Cache::retranslate`].
@@ -78,7 +80,7 @@ pub struct What {
 }
 
 pub(crate) const KINDS: [Kind; 3] = [Kind::Read, Kind::Write, Kind::ReadWrite];
-const OPERATIONS: [Operation; 10] = [
+const OPERATIONS: [Operation; 11] = [
     Operation::One,
     Operation::String,
     Operation::FirstActive,
@@ -89,6 +91,7 @@ const OPERATIONS: [Operation; 10] = [
     Operation::Again,
     Operation::Tile,
     Operation::Image,
+    Operation::Probe,
 ];
 
 impl What {

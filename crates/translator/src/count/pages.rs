@@ -46,6 +46,11 @@ pub trait Pages {
         None
     }
 
+    /// The program has come to an address of which this word is wanted ([`crate::Watch::Pointee`]).
+    fn probed(&mut self, word: u64) {
+        let _ = word;
+    }
+
     /// `run` was counted with `entry`. With [`crate::Config::each`] only.
     fn counted(&mut self, run: &Run, entry: PageEntry) {
         let _ = (run, entry);

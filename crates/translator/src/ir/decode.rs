@@ -113,7 +113,7 @@ pub(crate) fn decode(
             }
             if !source.list.is_empty() {
                 let most = if side_exits == 0 { config.fragments.in_a_row } else { config.fragments.instructions };
-                if source.list.len() >= most || env.is_watched(at) {
+                if source.list.len() >= most || env.watch(at).is_some() {
                     break 'fragment;
                 }
                 if meets.is_none() && known.contains_key(&at) {

@@ -103,7 +103,7 @@ fn next(
     forms: &mut Forms,
     env: &mut impl Env,
 ) -> Option<(Instruction, Usage)> {
-    if !bounds.contains(&decoder.ip()) || env.is_watched(decoder.ip()) || !decoder.can_decode() {
+    if !bounds.contains(&decoder.ip()) || env.watch(decoder.ip()).is_some() || !decoder.can_decode() {
         return None;
     }
     let bytes = &code[decoder.position()..];

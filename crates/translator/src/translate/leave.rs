@@ -20,12 +20,14 @@
 
 use super::Builder;
 use crate::abi::registers::{RAX, RCX};
+use crate::abi::what::{Operation, What};
 use crate::emit::Memory;
 use crate::ir::decode::Decoded;
 use crate::ir::exit::ExitKind;
 use crate::ir::mark::{MapEntry, State, push_entry};
-use crate::{Env, Error, context};
+use crate::{Env, Error, SiteId, context};
 use iced_x86::{FlowControl, Instruction, Mnemonic, OpKind, Register};
+use numalens_isa::Kind;
 use numalens_isa::convention::system_call;
 
 impl<E: Env> Builder<'_, E> {
@@ -128,6 +130,20 @@ impl<E: Env> Builder<'_, E> {
         self.out.resolve_hot(field, stub)?;
         let execute = self.out.hot.here();
         self.exits.stub(&mut self.out, ExitKind::Reached { execute }, at)?;
+        self.out.map_hot(State::Before);
+        Ok(())
+    }
+
+    /// The start of a fragment where the word that a register points to is wanted.
+    pub(crate) fn probe(&mut self, register: u8) -> Result<(), Error> {
+        let live = self.plan.list.first().map_or(u16::MAX, |one| one.before.registers);
+        let word = self.out.scratch.pick(&mut self.out.hot, live, 1 << register);
+        self.out.map_hot(State::Before);
+        self.out.hot.load(word, Memory::base(register, 0));
+        self.out.map_hot(State::Counting);
+        let what = What { operation: Operation::Probe, ..What::one(Kind::Read) };
+        self.out.call_out_inline(&what, SiteId(0), &[word], word)?;
+        self.out.scratch.restore(&mut self.out.hot, u16::MAX);
         self.out.map_hot(State::Before);
         Ok(())
     }

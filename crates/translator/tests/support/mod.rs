@@ -80,6 +80,8 @@ pub struct TestEnv {
     pub left: usize,
     /// Addresses that are watched, and where it came with which stack pointer.
     pub watched: Vec<u64>,
+    /// An address of which the word is wanted that a register points to.
+    pub probed: Option<(u64, u8)>,
     pub reached: Vec<(u64, u64)>,
     /// What the program has asked about its processor.
     pub asked: Vec<CpuQuery>,
@@ -168,6 +170,7 @@ impl Machine {
                 kept: options.each.map(Kept::new),
                 left: 0,
                 watched: Vec::new(),
+                probed: None,
                 reached: Vec::new(),
                 asked: Vec::new(),
                 first_site: 0,
@@ -434,8 +437,9 @@ impl Env for TestEnv {
         self.changes
     }
 
-    fn is_watched(&mut self, ip: u64) -> bool {
-        self.watched.contains(&ip)
+    fn watch(&mut self, ip: u64) -> Option<Watch> {
+        let probe = self.probed.filter(|&(at, _)| at == ip).map(|(_, register)| Watch::Pointee(register));
+        probe.or_else(|| self.watched.contains(&ip).then_some(Watch::Reached))
     }
 
     fn new_site(&mut self, site: &Site) -> SiteId {
