@@ -12,8 +12,8 @@ mod reclaim;
 pub mod smc;
 mod translation_env;
 
-pub use config::config;
 use crate::state::runtime::runtime;
+pub use config::config;
 use hashbrown::hash_map::Entry;
 use numalens_translator::{Cache, Watch};
 pub use translation_env::{TranslationEnv, Vdso};

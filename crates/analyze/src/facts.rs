@@ -7,6 +7,7 @@ pub mod cache_misses;
 pub mod call_stacks;
 pub mod code;
 pub mod code_fetches;
+pub mod collectors;
 pub mod contended_lines;
 pub mod counter_polls;
 pub mod divided;

@@ -6,6 +6,7 @@ mod allocation_matrix;
 mod call_tree;
 mod code_matrix;
 mod code_placement;
+mod collector;
 mod communication;
 mod event_flow;
 mod exclusivity;
@@ -288,6 +289,15 @@ pub static ALL: &[Section] = &[
         help: "blocks released on another node than the one that allocated them",
         needs: &[Need::Allocations, Need::Objects, Need::Names],
         run: remote_frees::run,
+        first: None,
+        folded: None,
+        first_screen: false,
+    },
+    Section {
+        name: "collector",
+        help: "collections of garbage: how often, how long, what they access, the objects that they process",
+        needs: &[Need::Sites, Need::Collectors, Need::Names],
+        run: collector::run,
         first: None,
         folded: None,
         first_screen: false,

@@ -15,6 +15,7 @@
 mod bindings;
 mod clock;
 mod code_bytes;
+mod collections;
 mod counted;
 mod counted_objects;
 mod counts;
@@ -51,7 +52,8 @@ use crate::perf::{Batch, Payload, Record};
 use crate::rank;
 use crate::runtimes::{RuntimeLog, Runtimes};
 use clock::Clock;
-pub use counted::{BegunThread, CodePlace};
+use collections::{COLLECTION, Collections, Part};
+pub use counted::{BegunThread, CodePlace, CollectionPart};
 pub use counted_objects::SeenAccess;
 pub use counts::{Bound, CountedObject, CountedSite, Of, PageClass, UsedPage, Who};
 use facts::FactTables;
@@ -117,6 +119,7 @@ pub struct Session {
     pages: Pages,
     facts: FactTables,
     marks: Marks,
+    collections: Collections,
     observed: Observed,
     unobserved: Unobserved,
     pending: Pending,
@@ -137,6 +140,7 @@ impl Session {
             pages: Pages::new(&options.machine),
             facts: FactTables::new(options.time_bins),
             marks: Marks::default(),
+            collections: Collections::default(),
             observed: Observed::new(options.start_paused),
             unobserved: Unobserved::default(),
             pending: Pending::default(),
@@ -485,7 +489,15 @@ impl Session {
         match request {
             Request::Start | Request::Stop => self.observed.change(time_ns, request == Request::Start),
             Request::Begin => self.marks.add(process, thread, name, time_ns, None),
-            Request::End => self.marks.end(process, thread, name, time_ns),
+            Request::End => {
+                let ns = self.marks.end(process, thread, name, time_ns);
+                if let Some(ns) = ns.filter(|_| name == COLLECTION) {
+                    let live = self.threads.of_process(process).find(|live| Some(live.id) == thread);
+                    let node = live.and_then(|live| live.bound.node);
+                    let kind = name.to_owned();
+                    self.collections.add(Part { process, thread, node, kind, leads: true, ns });
+                }
+            }
             Request::Mark => self.marks.add(process, thread, name, time_ns, Some(time_ns)),
             // Of the engines.
             Request::Moved | Request::Alloc | Request::Free | Request::Name => {}

@@ -529,6 +529,34 @@ table! {
         site: Option<SiteId>,
     }
 
+    /// A thread's parts in collections of garbage of one kind, on one node.
+    Collection = "collections" {
+        process: ProcessId,
+        thread: Option<ThreadId>,
+        /// The node that the thread was on when its part was over; none: not known.
+        node: Option<NodeId>,
+        /// `generation 0`, or what the runtime calls it.
+        kind: String,
+        /// Collections that the thread has led, the nanoseconds of all of them, and of the longest.
+        led: u64,
+        led_ns: u64,
+        longest_ns: u64,
+        /// Those that it has taken part in beside another thread, and the nanoseconds of its parts.
+        helped: u64,
+        helped_ns: u64,
+    }
+
+    /// Objects that threads on a node have processed in collections of garbage: each time that one came to a pointer.
+    ProcessedObjects = "processed_objects" {
+        process: ProcessId,
+        node: Option<NodeId>,
+        /// Where they lay.
+        home: Option<NodeId>,
+        /// Theirs, by the runtime's number; none: they are static.
+        generation: Option<u32>,
+        objects: u64,
+    }
+
     /// How the profile was made: one key and its value as JSON.
     MetaEntry = "meta" {
         key: String,

@@ -49,6 +49,8 @@ pub struct Synthetic {
     pub objects: Vec<Object>,
     pub allocations: Vec<Allocation>,
     pub phases: Vec<Phase>,
+    pub collections: Vec<Collection>,
+    pub processed_objects: Vec<ProcessedObjects>,
     /// Page accesses are written as by versions that did not tell the thread's node.
     pub older: bool,
 }
@@ -195,7 +197,37 @@ impl Synthetic {
         example.add_code();
         example.add_objects();
         example.add_facts(&machine);
+        example.add_collections();
         example
+    }
+
+    /// Two threads collect, mostly what lies on their own nodes; what is static is all on the first one.
+    fn add_collections(&mut self) {
+        let process = ProcessId(0);
+        for (thread, generation, led, helped) in [(0, 0, 5, 2), (1, 0, 2, 5), (0, 1, 1, 0)] {
+            self.collections.push(Collection {
+                process,
+                thread: Some(ThreadId(thread)),
+                node: NODES[thread as usize],
+                kind: format!("generation {generation}"),
+                led,
+                led_ns: led * 1_000_000,
+                longest_ns: 1_000_000,
+                helped,
+                helped_ns: helped * 900_000,
+            });
+        }
+        for (thread, home, generation, objects) in [
+            (0, 0, Some(0), 900),
+            (0, 1, Some(0), 100),
+            (1, 1, Some(0), 500),
+            (0, 0, None, 40),
+            (1, 0, None, 60),
+            (1, 0, Some(1), 7),
+        ] {
+            let (node, home) = (NODES[thread], NODES[home]);
+            self.processed_objects.push(ProcessedObjects { process, node, home, generation, objects });
+        }
     }
 
     fn add_processes(&mut self) {
@@ -502,6 +534,8 @@ impl Synthetic {
         writer.replace(self.pages.iter().cloned())?;
         writer.replace(self.objects.iter().cloned())?;
         writer.replace(self.allocations.iter().cloned())?;
+        writer.replace(self.collections.iter().cloned())?;
+        writer.replace(self.processed_objects.iter().cloned())?;
         writer.replace(self.phases.iter().cloned())
     }
 }

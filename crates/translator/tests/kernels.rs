@@ -517,3 +517,30 @@ fn watched_addresses_are_reported_each_time() {
         }
     }
 }
+
+/// The word that a register points to is handed over whenever the program comes to an address, and nothing else changes:
+/// neither the flags, which an instruction there reads, nor any register, all of which are needed.
+#[test]
+fn words_that_registers_point_to_are_handed_over() {
+    let pieces = assemble(&[
+        "mov ecx, 3\n 1: lea r10, [rsi + rcx*8]\n cmp rcx, 2\n call 2f\n dec ecx\n jnz 1b\n jmp 3f",
+        "2: adc rax, rbx\n mov [rdi + rcx*8], rax\n ret",
+        "3: mov rdx, rax",
+    ]);
+    let function = pieces[0].len() as u64;
+    for scheme in SCHEMES {
+        let mut machine = Machine::new(Options { stack: true, scheme, ..Options::default() });
+        let program = machine.load(&pieces.concat());
+        let registers = registers(&machine);
+        fill(machine.data.bytes_mut());
+        let read = registers.general[6] as usize;
+        // SAFETY: the words that the program itself takes the addresses of.
+        let wanted: Vec<u64> = (1..=3).rev().map(|at| unsafe { ((read + 8 * at) as *const u64).read() }).collect();
+        let native = machine.run_native(&registers);
+        fill(machine.data.bytes_mut());
+        machine.env.probed = Some((program + function, 10));
+        let translated = machine.run_translated(&registers);
+        assert_eq!(hex(&native), hex(&translated), "registers");
+        assert_eq!(machine.env.words, wanted);
+    }
+}

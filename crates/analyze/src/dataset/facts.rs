@@ -5,6 +5,7 @@ use crate::facts::cache_lines::LineFacts;
 use crate::facts::cache_misses::Misses;
 use crate::facts::call_stacks::StackFacts;
 use crate::facts::code_fetches::CodeFacts;
+use crate::facts::collectors::CollectorFacts;
 use crate::facts::first_accesses::Events;
 use crate::facts::fold::Need;
 use crate::facts::imported_totals::{self, ImportedTotals};
@@ -37,6 +38,7 @@ pub struct Facts {
     pub summed: Summed,
     pub page_use_by_time: Arc<PageUseByTime>,
     pub fetches: CodeFacts,
+    pub collectors: CollectorFacts,
     pub allocations: Vec<Allocation>,
     pub lines: LineUse,
     pub stacks: StackFacts,
@@ -82,6 +84,13 @@ static LOADERS: &[Loader] = &[
             swap(&mut facts.sites, &mut more.sites);
             swap(&mut facts.misses, &mut more.misses);
         },
+    },
+    Loader {
+        need: Need::Collectors,
+        load: |source, facts| {
+            source.accesses::<SiteAccess, CollectorFacts>().map(|collectors| facts.collectors = collectors)
+        },
+        take: |facts, more| swap(&mut facts.collectors, &mut more.collectors),
     },
     Loader {
         need: Need::Objects,

@@ -8,6 +8,7 @@ use crate::dataset::options::Options;
 use crate::dataset::program::Program;
 use crate::dataset::source::{self, Known, LoadError, Only, Request, Source};
 use crate::facts::code::Code;
+use crate::facts::collectors::Collectors;
 use crate::facts::counter_polls::CounterPolls;
 use crate::facts::filter::RowFilter;
 use crate::facts::fold::{Context, Need};
@@ -49,7 +50,12 @@ impl Dataset {
         let tells_nodes = profile.has_column::<PageAccess>("node");
         let row_filter =
             RowFilter::new(filter, &program.pinning, &code, &about, &memory.objects, &targets, tells_nodes);
-        let of = Context { row_filter: &row_filter, targets: &targets, weight: about.weight() };
+        let collectors = match request.has(Need::Collectors) {
+            true => Collectors::new(&code, program.threads.values()),
+            false => Collectors::default(),
+        };
+        let of =
+            Context { row_filter: &row_filter, targets: &targets, weight: about.weight(), collectors: &collectors };
         let facts = Facts::load(&Source { request: &request, about: &about, code: &code, of })?;
         if !row_filter.is_open() {
             memory.placed.retain(|row| row_filter.placed(row));

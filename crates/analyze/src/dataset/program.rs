@@ -3,7 +3,7 @@
 use crate::dataset::source::Only;
 use crate::facts::slots;
 use numalens_profile::ids::{ProcessId, ThreadId};
-use numalens_profile::tables::{Phase, Placement, Process, Thread};
+use numalens_profile::tables::{Collection, Phase, Placement, Process, ProcessedObjects, Thread};
 use numalens_profile::{Error, PinningLog, Profile};
 use rustc_hash::FxHashMap;
 
@@ -18,6 +18,8 @@ pub struct Program {
     pub placements: Vec<Placement>,
     pub pinning: PinningLog,
     pub phases: Vec<Phase>,
+    pub collections: Vec<Collection>,
+    pub processed_objects: Vec<ProcessedObjects>,
 }
 
 impl Program {
@@ -38,6 +40,8 @@ impl Program {
             pinning: PinningLog::new(&placements, bin_ns),
             placements,
             phases: only.rows(profile, |row: &Phase| row.process)?,
+            collections: only.rows(profile, |row: &Collection| row.process)?,
+            processed_objects: only.rows(profile, |row: &ProcessedObjects| row.process)?,
         })
     }
 

@@ -3,6 +3,7 @@
 //! A new fold is a type with [`Fold`] and, for each table that it reads, [`FoldOf`]; a field of `Facts`, and a row of
 //! `LOADERS` in `dataset/facts.rs`.
 
+use crate::facts::collectors::Collectors;
 use crate::facts::filter::{FilteredRow, RowFilter};
 use crate::facts::placement_targets::PlacementTargets;
 use crate::facts::sorted::Times;
@@ -36,6 +37,8 @@ pub enum Need {
     Uses,
     /// Accesses by time, thread's node, home and class.
     NodeTimes,
+    /// Accesses of collectors of garbage.
+    Collectors,
     /// The first accesses to objects, and of threads, one by one.
     ObjectEvents,
     ThreadEvents,
@@ -48,6 +51,8 @@ pub struct Context<'a> {
     /// Whose the pages are.
     pub targets: &'a PlacementTargets,
     pub weight: Weight,
+    /// Known where somebody asks for [`Need::Collectors`].
+    pub collectors: &'a Collectors,
 }
 
 /// Facts in the making.

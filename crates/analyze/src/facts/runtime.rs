@@ -187,6 +187,78 @@ pub fn memory_of<'a>(mut functions: impl Iterator<Item = &'a str>) -> Option<Run
     functions.find_map(|function| Some(MEMORY.iter().find(|(part, _)| function.contains(part))?.1))
 }
 
+/// Beginnings of the names of functions that collect garbage: of GHC, Go, CPython, V8, .NET, Julia, Ruby.
+const COLLECTORS: &[&str] = &[
+    "evacuate",
+    "scavenge_",
+    "scavengeTSO",
+    "scavengeLiveWeak",
+    "scavengeNonmoving",
+    "GarbageCollect",
+    "gcWorkerThread",
+    "eval_thunk_selector",
+    "alloc_for_copy",
+    "alloc_todo_block",
+    "push_scanned_block",
+    "todo_block_full",
+    "traverseWeakPtrList",
+    "traverseSparkQueue",
+    "pruneSparkQueue",
+    "nonmovingMark",
+    "nonmovingSweep",
+    "nonmovingScavenge",
+    "nonmovingCollect",
+    "runtime.gcDrain",
+    "runtime.gcBgMarkWorker",
+    "runtime.gcAssist",
+    "runtime.gcMark",
+    "runtime.greyobject",
+    "runtime.markroot",
+    "runtime.scanblock",
+    "runtime.scanobject",
+    "runtime.scanSpan",
+    "runtime.scanObject",
+    "runtime.scanstack",
+    "runtime.scanframeworker",
+    "runtime.bgsweep",
+    "runtime.sweepone",
+    "runtime.(*sweepLocked).",
+    "runtime.(*gcWork).",
+    "runtime.wbBufFlush",
+    "gc_collect_",
+    "visit_decref",
+    "visit_reachable",
+    "update_refs",
+    "subtract_refs",
+    "deduce_unreachable",
+    "v8::internal::Scavenge",
+    "v8::internal::MarkCompact",
+    "v8::internal::Marking",
+    "v8::internal::ConcurrentMarking",
+    "v8::internal::Sweeper",
+    "v8::internal::Evacuat",
+    "v8::internal::Heap::CollectGarbage",
+    "WKS::gc_heap::",
+    "SVR::gc_heap::",
+    "gc_mark",
+    "gc_sweep",
+    "jl_gc_collect",
+];
+
+/// Beginnings of the names of threads of the Java machine that do nothing else, or that is mostly what they do.
+const JAVA_COLLECTORS: &[&str] =
+    &["GC Thread", "ParGC Thread", "G1 ", "ZWorker", "ZDriver", "ZDirector", "Shenandoah", "VM Thread"];
+
+/// A function that collects garbage.
+pub fn is_collector(function: &str) -> bool {
+    COLLECTORS.iter().any(|prefix| function.starts_with(prefix))
+}
+
+/// A thread that collects garbage.
+pub fn is_collectors_thread(runtime: Option<Managed>, thread: &str) -> bool {
+    runtime == Some(Managed::Java) && JAVA_COLLECTORS.iter().any(|prefix| thread.starts_with(prefix))
+}
+
 /// OpenMP's library, which exists to divide work among threads: what it accesses itself is its queues and barriers.
 pub fn is_threading(module: &str) -> bool {
     ["libgomp", "libomp", "libomp5", "libiomp5"].iter().any(|name| is_named(module, name))
@@ -252,6 +324,15 @@ mod tests {
         for name in ["python3-config", "libpython3stub.so", "libjvmci.so", "app"] {
             assert_eq!(managed_by(name), None, "{name}");
         }
+    }
+
+    #[test]
+    fn knows_collectors() {
+        for name in ["evacuate1", "scavenge_block", "runtime.gcDrain", "runtime.(*gcWork).balance"] {
+            assert!(is_collector(name), "{name}");
+        }
+        assert!(!is_collector("runtime.mallocgc") && !is_collector("main.gcDrain"));
+        assert!(is_collectors_thread(Some(Managed::Java), "GC Thread#0") && !is_collectors_thread(None, "GC Thread#0"));
     }
 
     #[test]

@@ -71,6 +71,9 @@ metrics! {
     BYTES = "bytes", "bytes", "bytes", "Bytes of those pages, or of the object.";
     COUNT = "count", "count", "objects", "Objects that the row stands for.";
 
+    PROCESSED = "processed", "objects processed", "objects",
+        "Objects that threads of a garbage collection came to, one for each pointer to them.";
+
     LOCAL_SHARE = "local_share", "local share", "% of the accesses of pinned threads",
         "Diagonal of the access matrix over the accesses of pinned threads.";
     LOCAL_SHARE_ALL = "local_share_all", "local share of all", "% of the accesses",

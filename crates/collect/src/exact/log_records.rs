@@ -6,9 +6,10 @@ use super::file::{SessionFile, Shared, ThreadPlace};
 use super::map_changes::MapChange;
 use super::persisted::CodeNews;
 use super::process::Process;
-use crate::session::{Session, command_line, name_of};
+use crate::session::{CollectionPart, Session, command_line, name_of};
 use numalens_event::exact::{self, Extent, LogHeader, log};
 use numalens_event::request::Request;
+use numalens_profile::ids::ProcessId;
 use std::io;
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
@@ -111,6 +112,7 @@ impl LogReader<'_> {
                 }
             }
             (log::PLACED, _) => self.placed(time, words),
+            (log::COLLECTED, _) => self.collected(process.id, time, words),
             (log::LEFT_OUT, &[pid, ..]) => {
                 self.session.left_out(pid as i32, command_line(pid as i32).unwrap_or_default());
             }
@@ -123,6 +125,20 @@ impl LogReader<'_> {
             (log::REFUSED, &[pid, ..]) => self.findings.refused.push(format!("process {pid}: {}", text(1))),
             _ => {}
         }
+    }
+
+    /// A thread has done its part in a collection of garbage.
+    fn collected(&mut self, process: ProcessId, ended_ns: u64, words: &[u64]) {
+        let &[thread, node, generation, begun_ns, leads, ref objects @ ..] = words else { return };
+        let thread = self.directory.thread(Extent(thread as u32)).map(|thread| thread.id);
+        // Indices plus 1.
+        let index = |node: u64| u16::try_from(node).ok()?.checked_sub(1);
+        let part = CollectionPart { node: index(node), generation, begun_ns, ended_ns, leads: leads != 0 };
+        let objects = objects.as_chunks::<2>().0.iter().map(|&[of, count]| {
+            let home = index(of & ((1 << log::COLLECTED_AREA) - 1));
+            (home, ((of >> log::COLLECTED_AREA) as u32).checked_sub(1), count)
+        });
+        self.session.collected(process, thread, &part, objects);
     }
 
     /// A thread may run elsewhere.

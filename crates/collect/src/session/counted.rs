@@ -2,6 +2,7 @@
 
 use super::Session;
 
+use super::collections::Part;
 use super::counts::{CountedSite, Of, UsedPage};
 use super::facts::{CodeKey, PageKey, SiteKey};
 use super::heap_changes::Claimed;
@@ -41,6 +42,15 @@ pub struct BegunThread {
     /// Its stack pointer when it began; 0: not known.
     pub sp: u64,
     pub name: String,
+}
+
+/// A thread's part in a collection of garbage: the index of its node, times on the clock of the records.
+pub struct CollectionPart {
+    pub node: Option<u16>,
+    pub generation: u64,
+    pub begun_ns: u64,
+    pub ended_ns: u64,
+    pub leads: bool,
 }
 
 impl Session {
@@ -119,6 +129,25 @@ impl Session {
     pub fn thread_placed(&mut self, at: (i32, ThreadId), node: Option<u16>, place: &(CpuSet, String), time_ns: u64) {
         if let Some(bound) = self.options.binding_at(self.node_id(node), Some(place)) {
             self.threads.rebind(at.0 as u32, at.1, bound, time_ns);
+        }
+    }
+
+    /// A thread on a node has done its part in a collection of a generation, and has processed objects: where they lay,
+    /// their generation (none: static), how many.
+    pub fn collected(
+        &mut self,
+        process: ProcessId,
+        thread: Option<ThreadId>,
+        part: &CollectionPart,
+        objects: impl Iterator<Item = (Option<u16>, Option<u32>, u64)>,
+    ) {
+        let node = self.node_id(part.node);
+        let kind = format!("generation {}", part.generation);
+        let ns = part.ended_ns.saturating_sub(part.begun_ns);
+        self.collections.add(Part { process, thread, node, kind, leads: part.leads, ns });
+        for (home, generation, objects) in objects {
+            let home = self.node_id(home);
+            self.collections.processed(process, [node, home], generation, objects);
         }
     }
 

@@ -67,18 +67,19 @@ impl Marks {
         }
     }
 
-    /// The innermost open phase of a name, of this thread if it has one, ends.
-    pub fn end(&mut self, process: ProcessId, thread: Option<ThreadId>, name: &str, time_ns: u64) {
+    /// The innermost open phase of a name, of this thread if it has one, ends. Returns how long it was.
+    pub fn end(&mut self, process: ProcessId, thread: Option<ThreadId>, name: &str, time_ns: u64) -> Option<u64> {
         let open = self.open.entry(process).or_default();
         let rows = &mut self.rows;
         let place =
             |own: bool| open.iter().rposition(|&row| rows[row].name == name && (!own || rows[row].thread == thread));
         let Some(at) = place(true).or_else(|| place(false)) else {
             self.unmatched += u64::from(self.dropped == 0);
-            return;
+            return None;
         };
         let row = &mut rows[open.remove(at)];
         row.end_ns = Some(time_ns.max(row.start_ns));
+        Some(time_ns.saturating_sub(row.start_ns))
     }
 
     /// The program of a process is over: so are its phases.

@@ -162,6 +162,7 @@ impl TableWriter<'_> {
         let (options, code) = (&self.session.options, &self.session.images.code);
         let (processes, threads, marks, objects) =
             (self.session.processes.rows(), &self.session.threads, &self.session.marks, &self.session.objects);
+        let collections = &self.session.collections;
         let mut contents = vec![
             // Those that take longest begin.
             Content::of(|| facts.site_rows(period)),
@@ -175,6 +176,8 @@ impl TableWriter<'_> {
             Content::of(|| code.module_rows()),
             Content::of(|| objects.rows().iter().cloned()),
             Content::of(|| marks.rows().iter().cloned()),
+            Content::of(|| collections.rows().iter().cloned()),
+            Content::of(|| collections.object_rows()),
             Content::of(|| threads.placement_rows().iter().cloned()),
             Content::of(|| threads.rows().iter().cloned()),
             Content::of(|| processes.iter().map(|row| with_command(row, threads.rows()))),

@@ -279,6 +279,12 @@ fn of_events(checked: &Checked<'_>) -> Found {
         refer(profile, [process, thread, object], |row: &Allocation| {
             [Some(row.process.0), Some(row.thread.0), row.object.map(|id| id.0)]
         })?,
+        refer(profile, [process, thread, node], |row: &Collection| {
+            [Some(row.process.0), row.thread.map(|id| id.0), row.node.map(|id| id.0.into())]
+        })?,
+        refer(profile, [process, node, home], |row: &ProcessedObjects| {
+            [Some(row.process.0), row.node.map(|id| id.0.into()), row.home.map(|id| id.0.into())]
+        })?,
         refer(profile, [process, thread, site], |row: &Phase| {
             [Some(row.process.0), row.thread.map(|id| id.0), row.site.map(|id| id.0)]
         })?,
@@ -311,6 +317,7 @@ pub(super) fn owners(checked: &Checked<'_>) -> Found {
         each_row(profile, columns, &|row: &Sample| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &CodeFetch| foreign(row.process, row.thread))?,
         each_row(profile, columns, &|row: &Allocation| foreign(row.process, row.thread))?,
+        each_row(profile, columns, &|row: &Collection| row.thread.and_then(|thread| foreign(row.process, thread)))?,
         each_row(profile, columns, &|row: &Phase| row.thread.and_then(|thread| foreign(row.process, thread)))?,
     ];
     Ok(found.into_iter().flatten().collect())

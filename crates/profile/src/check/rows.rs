@@ -20,6 +20,21 @@ pub(super) fn times(checked: &Checked<'_>) -> Found {
         each_row(profile, &["process", "phase", "start_ns", "end_ns"], &|row: &Phase| {
             forwards(&format_args!("phase {} of process {}", row.phase, row.process), row.start_ns, row.end_ns)
         })?,
+        each_row(
+            profile,
+            &["process", "kind", "led", "led_ns", "longest_ns", "helped", "helped_ns"],
+            &|row: &Collection| {
+                let is_longer = row.longest_ns > row.led_ns || (row.led == 0 && row.led_ns > 0);
+                let is_wrong = is_longer || (row.helped == 0 && row.helped_ns > 0);
+                let of = || {
+                    format!(
+                        "collections of {} of process {}: their times are not those of so many",
+                        row.kind, row.process
+                    )
+                };
+                is_wrong.then(of)
+            },
+        )?,
         each_row(profile, &["object", "birth_ns", "death_ns"], &|row: &Object| {
             forwards(&format_args!("object {}", row.object), row.birth_ns, row.death_ns)
         })?,

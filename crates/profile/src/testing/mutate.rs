@@ -79,7 +79,7 @@ impl Synthetic {
     }
 
     fn change_once(&mut self, bytes: &mut Bytes<'_>) {
-        match bytes.byte() % 26 {
+        match bytes.byte() % 28 {
             0 => change(&mut self.machine, bytes),
             1 => change(&mut self.processes, bytes),
             2 => change(&mut self.threads, bytes),
@@ -104,6 +104,8 @@ impl Synthetic {
             21 => change(&mut self.objects, bytes),
             22 => change(&mut self.allocations, bytes),
             23 => change(&mut self.phases, bytes),
+            24 => change(&mut self.collections, bytes),
+            25 => change(&mut self.processed_objects, bytes),
             _ => self.change_meta(bytes),
         }
     }

@@ -20,7 +20,7 @@ use memory::Mapping;
 use numalens_translator::count::{Pages, Run, abandon, adjust, correct, settle};
 use numalens_translator::{
     Cache, Changes, Config, CpuQuery, DirectTable, Env, ExitId, FetchCounter, FragmentLimits, Group, LastPage, Leave,
-    PageEntry, Room, Segment, Shadow, Site, SiteId, context, settle_derived,
+    PageEntry, Room, Segment, Shadow, Site, SiteId, Watch, context, settle_derived,
 };
 pub use options::{Options, SCHEMES};
 use std::collections::BTreeMap;
@@ -82,6 +82,8 @@ pub struct TestEnv {
     pub watched: Vec<u64>,
     /// An address of which the word is wanted that a register points to.
     pub probed: Option<(u64, u8)>,
+    /// Those words.
+    pub words: Vec<u64>,
     pub reached: Vec<(u64, u64)>,
     /// What the program has asked about its processor.
     pub asked: Vec<CpuQuery>,
@@ -171,6 +173,7 @@ impl Machine {
                 left: 0,
                 watched: Vec::new(),
                 probed: None,
+                words: Vec::new(),
                 reached: Vec::new(),
                 asked: Vec::new(),
                 first_site: 0,

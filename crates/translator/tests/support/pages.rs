@@ -27,6 +27,10 @@ impl Pages for TestEnv {
         Some(unsafe { (address as *const u64).read_unaligned() })
     }
 
+    fn probed(&mut self, word: u64) {
+        self.words.push(word);
+    }
+
     fn counted(&mut self, run: &Run, _: PageEntry) {
         let last = run.address + (run.count - 1) * u64::from(run.size);
         assert_eq!(run.address / LINE, last / LINE, "{run:x?}");

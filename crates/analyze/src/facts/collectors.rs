@@ -1,0 +1,70 @@
+//! Accesses of collectors of garbage: those of a runtime's functions that collect, and of its threads that do nothing
+//! else.
+
+use crate::facts::code::Code;
+use crate::facts::fold::{Context, Fold, FoldOf, Need};
+use crate::facts::runtime::{is_collector, is_collectors_thread};
+use crate::facts::sorted::Times;
+use crate::model::tally::{Sums, Tally, merge};
+use numalens_profile::ids::{SiteId, ThreadId};
+use numalens_profile::tables::{SiteAccess, Thread};
+use numalens_topology::NodeId;
+use rustc_hash::FxHashSet;
+
+/// Instructions and threads that belong to collectors.
+#[derive(Default)]
+pub struct Collectors {
+    sites: FxHashSet<SiteId>,
+    threads: FxHashSet<ThreadId>,
+}
+
+impl Collectors {
+    /// Those of a program.
+    pub fn new<'a>(code: &Code, threads: impl Iterator<Item = &'a Thread>) -> Self {
+        let collects = |site: &SiteId| is_collector(&code.function(*site).name);
+        let managed = code.managed();
+        Collectors {
+            sites: code.sites().map(|(site, ..)| site).filter(collects).collect(),
+            threads: threads.filter(|row| is_collectors_thread(managed, &row.name)).map(|row| row.thread).collect(),
+        }
+    }
+
+    fn has(&self, thread: ThreadId, site: SiteId) -> bool {
+        self.threads.contains(&thread) || self.sites.contains(&site)
+    }
+}
+
+/// Their accesses, by thread's node and page's home.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct CollectorFacts(pub Sums<(Option<NodeId>, Option<NodeId>)>);
+
+impl CollectorFacts {
+    /// Those of a cell.
+    pub fn at(&self, from: Option<NodeId>, to: Option<NodeId>) -> Tally {
+        self.0.get(&(from, to)).copied().unwrap_or_default()
+    }
+}
+
+impl Fold for CollectorFacts {
+    type Facts = Self;
+    const NEED: Need = Need::Collectors;
+
+    fn merge(self, other: Self) -> Self {
+        CollectorFacts(merge(self.0, other.0))
+    }
+
+    fn finish(self) -> Self {
+        self
+    }
+}
+
+impl FoldOf<SiteAccess> for CollectorFacts {
+    const COLUMNS: &'static [&'static str] =
+        &["process", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
+
+    fn add(&mut self, row: &SiteAccess, times: Times<'_>, of: &Context<'_>) {
+        if of.collectors.has(row.thread, row.site) {
+            *self.0.entry((row.node, row.home)).or_default() += times.sum();
+        }
+    }
+}
