@@ -224,6 +224,8 @@ impl Synthetic {
             (0, 0, None, 40),
             (1, 0, None, 60),
             (1, 0, Some(1), 7),
+            (0, 0, Some(2), 3),
+            (0, 1, Some(3), 2),
         ] {
             let (node, home) = (NODES[thread], NODES[home]);
             self.processed_objects.push(ProcessedObjects { process, node, home, generation, objects });

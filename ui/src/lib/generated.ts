@@ -22,6 +22,7 @@ export const METRICS: Record<string, { title: string; unit: string; help: string
   pages: { title: "pages", unit: "pages", help: "Pages placed; a huge page on one node is one." },
   bytes: { title: "bytes", unit: "bytes", help: "Bytes of those pages, or of the object." },
   count: { title: "count", unit: "objects", help: "Objects that the row stands for." },
+  processed: { title: "objects processed", unit: "objects", help: "Objects that threads of a garbage collection came to, one for each pointer to them." },
   local_share: { title: "local share", unit: "% of the accesses of pinned threads", help: "Diagonal of the access matrix over the accesses of pinned threads." },
   local_share_all: { title: "local share of all", unit: "% of the accesses", help: "Diagonal of the access matrix over all accesses." },
   local_class_share: { title: "local class share", unit: "% of the accesses", help: "Accesses of class local over all accesses." },
@@ -553,6 +554,23 @@ export interface RemoteFreesRow {
   module: string;
 }
 
+export interface CollectionsRow {
+  kind: string;
+  pid: number;
+  node: number;
+  collections: number;
+  pause_s: number;
+  longest_s: number;
+  helped: number;
+  helped_s: number;
+}
+
+export interface ProcessedRow {
+  area: string;
+  processed: number;
+  local_processed: number;
+}
+
 export interface PhasesRow {
   name: string;
   pid: number;
@@ -814,6 +832,66 @@ export interface Report {
       };
       unit: string;
     };
+    collector?: {
+      nodes: number[];
+      rows: number[][];
+      unpinned: number[];
+      unplaced: {
+        rows: number[];
+        unpinned: number;
+      };
+      unit: string;
+    };
+    processed_static?: {
+      nodes: number[];
+      rows: number[][];
+      unpinned: number[];
+      unplaced: {
+        rows: number[];
+        unpinned: number;
+      };
+      unit: string;
+    };
+    processed_generation_0?: {
+      nodes: number[];
+      rows: number[][];
+      unpinned: number[];
+      unplaced: {
+        rows: number[];
+        unpinned: number;
+      };
+      unit: string;
+    };
+    processed_generation_1?: {
+      nodes: number[];
+      rows: number[][];
+      unpinned: number[];
+      unplaced: {
+        rows: number[];
+        unpinned: number;
+      };
+      unit: string;
+    };
+    processed_generation_2?: {
+      nodes: number[];
+      rows: number[][];
+      unpinned: number[];
+      unplaced: {
+        rows: number[];
+        unpinned: number;
+      };
+      unit: string;
+    };
+    processed_older?: {
+      nodes: number[];
+      rows: number[][];
+      unpinned: number[];
+      unplaced: {
+        rows: number[];
+        unpinned: number;
+      };
+      unit: string;
+    };
   };
   code_placement?: CodePlacementRow[];
   threads?: ThreadsRow[];
@@ -864,6 +942,16 @@ export interface Report {
     placed: number[];
   };
   remote_frees?: RemoteFreesRow[];
+  collector?: {
+    collections: number;
+    pause_s: number;
+    longest_s: number;
+    accesses: number;
+    share: number;
+    remote_share: number;
+  };
+  collections?: CollectionsRow[];
+  processed?: ProcessedRow[];
   phases?: PhasesRow[];
   placements?: PlacementsRow[];
   timeline?: {

@@ -66,9 +66,7 @@ fn summary(dataset: &Dataset) -> Report {
             remote += *tally;
         }
     }
-    let share = |part: u64, whole: u64| {
-        Value::maybe((whole > 0).then(|| 100.0 * part as f64 / whole as f64), |share| Value::Percent(share, None))
-    };
+    let share = |part: u64, whole: u64| Value::Percent(100.0 * part as f64 / whole.max(1) as f64, None);
     let (part, remote) = (sum.accesses(), remote.accesses());
     let fields = vec![
         Field::new("collections", "collections", Value::Count(all.iter().map(|row| row.led).sum())),
