@@ -126,6 +126,7 @@ enum numalens_told {
     NUMALENS_TOLD_METHOD = 1,
     NUMALENS_TOLD_CODE = 2,
     NUMALENS_TOLD_STUB = 3,
+    NUMALENS_TOLD_PYTHON = 4,
 };
 
 enum numalens_call {

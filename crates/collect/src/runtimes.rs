@@ -3,24 +3,32 @@
 //! ```text
 //!   interpose/c/jvm.c  --log of runtimes-->  log  -->  jvm: methods, code  -->  names of sites
 //!                      --heap channel----->  session: objects, with frames that are sites
+//!   python (from outside, every few milliseconds)   -->  session: the line that each thread executes
 //! ```
 //! A frame of the user's language is a site like any other: of the module of the code that the process makes, at an
 //! address that no code has ([`frame_address`]). What it is called is known at the end.
 
 mod jvm;
+mod lines;
 mod log;
+mod looker;
+mod python;
 
 pub use log::RuntimeLog;
 
 use jvm::Jvm;
+pub use looker::ExecutedLine;
+use looker::{Looker, Seen};
+use numalens_event::runtime_log::Told;
 use numalens_profile::ids::{FunctionId, ModuleId};
-use numalens_profile::tables::{Frame, Function, Module, PERF_MAP, Site};
+use numalens_profile::tables::{self, Frame, Module, PERF_MAP, Site};
+use python::Python;
 use rustc_hash::FxHashMap;
 
 /// The functions, files and lines of sites, as runtimes have told them.
 #[derive(Clone, Debug, Default)]
 pub struct ToldNames {
-    pub functions: Vec<Function>,
+    pub functions: Vec<tables::Function>,
     pub frames: Vec<Frame>,
 }
 
@@ -37,6 +45,8 @@ pub struct Runtimes {
     log: Option<RuntimeLog>,
     /// By process.
     machines: FxHashMap<u32, Jvm>,
+    /// There once an interpreter has been told.
+    looker: Option<Looker>,
 }
 
 /// The address that stands for a bytecode of a method. The highest bit tells it from code.
@@ -61,11 +71,41 @@ impl Runtimes {
         self.log.as_ref().map_or(0, RuntimeLog::lost)
     }
 
+    /// The lines that threads of interpreters were seen at since it was asked last.
+    pub fn executed_lines(&mut self) -> Vec<ExecutedLine> {
+        self.hear(false);
+        let Some(looker) = &self.looker else { return Vec::new() };
+        let Seen { lines, functions } = looker.take();
+        for looker::Function { pid, method, name, file, lines } in functions {
+            self.machines.entry(pid).or_default().function(method, name, file, lines);
+        }
+        lines
+    }
+
+    /// Whether there are interpreters to look at.
+    pub fn has_interpreters(&self) -> bool {
+        self.looker.as_ref().is_some_and(Looker::is_busy)
+    }
+
+    /// Takes in what is new in the log.
+    fn hear(&mut self, is_over: bool) {
+        let Runtimes { log, machines, looker } = self;
+        let Some(log) = log else { return };
+        log.read(is_over, |record| match record.kind {
+            Told::Python => {
+                let mut fields = record.fields();
+                let words = [fields.next(), fields.next(), fields.next()].map(Option::unwrap_or_default);
+                if let Some(python) = Python::new(record.pid as i32, words) {
+                    looker.get_or_insert_with(Looker::begin).add(record.pid, python);
+                }
+            }
+            Told::Method | Told::Code | Told::Stub => machines.entry(record.pid).or_default().take_in(record),
+        });
+    }
+
     /// The names of those sites that runtimes have told something of.
     pub fn names(&mut self, sites: &[Site], modules: &[Module]) -> ToldNames {
-        if let Some(log) = &mut self.log {
-            log.read(|record| self.machines.entry(record.pid).or_default().take_in(record));
-        }
+        self.hear(true);
         let mut names = Names::default();
         if self.machines.is_empty() {
             return names.told;
@@ -103,7 +143,7 @@ impl Names {
         let functions = &mut self.told.functions;
         *self.ids.entry((module, name)).or_insert_with_key(|(module, name)| {
             let function = FunctionId(functions.len() as u32);
-            functions.push(Function { function, module: *module, name: name.clone() });
+            functions.push(tables::Function { function, module: *module, name: name.clone() });
             function
         })
     }

@@ -19,6 +19,7 @@ mod collections;
 mod counted;
 mod counted_objects;
 mod counts;
+mod executed_lines;
 mod facts;
 mod heap;
 mod heap_changes;
@@ -56,11 +57,13 @@ use collections::{COLLECTION, Collections, Part};
 pub use counted::{BegunThread, CodePlace, CollectionPart};
 pub use counted_objects::SeenAccess;
 pub use counts::{Bound, CountedObject, CountedSite, Of, PageClass, UsedPage, Who};
+use executed_lines::ExecutedLines;
 use facts::FactTables;
 use heap::HeapHandler;
 pub use heap_changes::{Change, Claimed};
 pub use heap_notes::{HeapNote, HeapNotes};
 use images::Images;
+use intern::Place;
 use marks::Marks;
 pub use marks::name_of;
 use numalens_event::exact::site::WAYS;
@@ -124,6 +127,7 @@ pub struct Session {
     unobserved: Unobserved,
     pending: Pending,
     runtimes: Runtimes,
+    lines: ExecutedLines,
     output: Output,
     pub tally: Tally,
 }
@@ -145,6 +149,7 @@ impl Session {
             unobserved: Unobserved::default(),
             pending: Pending::default(),
             runtimes: Runtimes::default(),
+            lines: ExecutedLines::default(),
             output,
             tally: Tally::default(),
             options,
@@ -154,6 +159,31 @@ impl Session {
     /// Runtimes tell of their code in a log.
     pub fn listen_to_runtimes(&mut self, log: Option<RuntimeLog>) {
         log.into_iter().for_each(|log| self.runtimes.listen(log));
+    }
+
+    /// Takes in which lines of interpreted languages threads were seen at. Whether there are any to look at.
+    pub fn take_lines(&mut self) -> bool {
+        for line in self.runtimes.executed_lines() {
+            let (module, address) = (Some(self.images.made_code(line.pid as i32)), line.address);
+            let site = self.images.code.site(Place { module, address });
+            self.lines.add(line.tid, self.since_start(line.time), site);
+        }
+        self.runtimes.has_interpreters()
+    }
+
+    /// The line of an interpreted language that an instruction worked for at a time; itself, if it is none's.
+    pub fn line_near(&mut self, tid: u32, time_ns: u64, site: SiteId) -> SiteId {
+        match self.lines.near(tid, time_ns) {
+            Some(line) if self.works_for_lines(site) => line,
+            _ => site,
+        }
+    }
+
+    /// Whether an instruction is of code that works for lines of an interpreted language.
+    fn works_for_lines(&mut self, site: SiteId) -> bool {
+        let code = &self.images.code;
+        let Some(module) = code.place(site).module else { return false };
+        self.lines.works_for(module, || code.path(module).to_owned())
     }
 
     /// So many records were lost since the start: at least those that the rings reported.

@@ -43,6 +43,8 @@ crate::numbered! {
         Code = 2,
         /// Code that is no method's: where it begins, bytes, bytes of its name; the name.
         Stub = 3,
+        /// CPython runs: the second number of its version, the state of one of its threads, the type of code objects.
+        Python = 4,
     }
 }
 

@@ -156,10 +156,24 @@ static void tell_function(uint64_t id, uint64_t code) {
     numalens_log_end(&record);
 }
 
+/* For whoever reads the states of threads from outside (crates/collect/src/runtimes/python.rs), once for each process. */
+static void tell_interpreter(uint64_t state) {
+    static uint32_t told_by;
+    uint32_t pid = numalens_pid();
+    if (likely(__atomic_load_n(&told_by, __ATOMIC_RELAXED) == pid) || __atomic_exchange_n(&told_by, pid, __ATOMIC_RELAXED) == pid) return;
+    struct log_record record;
+    if (!numalens_log_begin(&record, NUMALENS_TOLD_PYTHON, 3 * 8)) return;
+    numalens_log_put(&record, layout->minor);
+    numalens_log_put(&record, state);
+    numalens_log_put(&record, code_type);
+    numalens_log_end(&record);
+}
+
 HIDDEN int numalens_python_frames(struct numalens_frame *frames, int most) {
     if (likely(!__atomic_load_n(&layout, __ATOMIC_ACQUIRE)) || !is_initialized()) return 0;
     uint64_t frame = (uint64_t)thread_state();
     if (!frame) return 0;
+    tell_interpreter(frame);
     frame = word(frame + layout->in_thread);
     if (frame && layout->through != NONE) frame = word(frame + layout->through);
     int count = 0;

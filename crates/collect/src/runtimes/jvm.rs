@@ -64,7 +64,14 @@ impl Jvm {
             Told::Method => self.method(fields),
             Told::Code => self.compiled(fields),
             Told::Stub => self.stub(fields),
+            // Of another runtime.
+            Told::Python => None,
         };
+    }
+
+    /// Takes in a function that was read.
+    pub fn function(&mut self, id: u64, name: String, file: String, lines: Vec<(u32, u32)>) {
+        self.methods.insert(id, Method { name, file: Some(file), lines });
     }
 
     fn method(&mut self, mut fields: Fields<'_>) -> Option<()> {

@@ -65,8 +65,9 @@ impl RuntimeLog {
         self.words()[1].load(Relaxed).saturating_add(self.damaged)
     }
 
-    /// Gives every record that is complete to `sink`. Others are passed over for good: their writers have ended.
-    pub fn read(&mut self, mut sink: impl FnMut(&LogRecord<'_>)) {
+    /// Gives every record that is complete to `sink`, up to one that is being written; where all writers have ended,
+    /// `is_over`, such ones are passed over for good.
+    pub fn read(&mut self, is_over: bool, mut sink: impl FnMut(&LogRecord<'_>)) {
         let mut copy: Vec<u64> = Vec::new();
         loop {
             let (end, all) = (self.words()[0].load(Acquire) as usize / 8, &self.words()[START / 8..]);
@@ -75,6 +76,9 @@ impl RuntimeLog {
             let head = first.load(Acquire);
             let (kind, bytes, is_complete) = parse(head).unwrap_or((None, usize::MAX, false));
             let next = self.position.saturating_add(bytes / 8);
+            if !is_over && (!is_complete || next > end) {
+                return;
+            }
             if next > end {
                 // Who took this has not said how much, or somebody else has written here: what follows cannot be found.
                 self.damaged = self.damaged.saturating_add((end - self.position) as u64 * 8);
@@ -146,7 +150,7 @@ mod tests {
 
     fn read(log: &mut RuntimeLog) -> Vec<(Told, u32, Vec<u64>)> {
         let mut all = Vec::new();
-        log.read(|record| all.push((record.kind, record.pid, record.words.to_vec())));
+        log.read(true, |record| all.push((record.kind, record.pid, record.words.to_vec())));
         all
     }
 
@@ -160,7 +164,9 @@ mod tests {
         log.words()[0].store(96, Relaxed);
         assert_eq!(read(&mut log), [(Told::Stub, 7, vec![0x1000]), (Told::Stub, 8, vec![0x3000])]);
         assert_eq!((read(&mut log), log.lost()), (vec![], 32));
-        // One that has taken its room and said nothing.
+        // One that has taken its room and may yet say something, or has ended.
+        log.words()[0].store(128, Relaxed);
+        log.read(false, |_| panic!("it is not complete"));
         log.words()[0].store(128, Relaxed);
         assert_eq!((read(&mut log), log.lost()), (vec![], 64));
     }

@@ -97,6 +97,7 @@ impl Recorder {
         let mut pause = FASTEST_POLL;
         loop {
             self.pause(pause);
+            self.session.take_lines();
             self.asked(target, child);
             let records = self.poll(false);
             pause = match records {

@@ -4,6 +4,7 @@ use super::Session;
 
 use super::collections::Part;
 use super::counts::{CountedSite, Of, UsedPage};
+use super::executed_lines::parts;
 use super::facts::{CodeKey, PageKey, SiteKey};
 use super::heap_changes::Claimed;
 use super::intern::Place;
@@ -255,6 +256,33 @@ impl Session {
         let class = Class::from(self.options.machine.locality(node, home, counted.pinned));
         let key = SiteKey { process, bin, thread, node, site, home, class };
         self.facts.add_site(of, key, Counts { reads, writes, samples: 0 });
+    }
+
+    /// Gives what a thread has counted between two times at instructions that work for lines of an interpreted language
+    /// to the lines that it was seen at.
+    pub fn give_to_lines<T: Copy>(
+        &mut self,
+        tid: u32,
+        [since_ns, until_ns]: [u64; 2],
+        counted: &mut Vec<(T, CountedSite)>,
+    ) {
+        let lines = self.lines.between(tid, since_ns, until_ns);
+        let Some(&(first, _)) = lines.first() else { return };
+        for at in 0..counted.len() {
+            let (key, one) = counted[at];
+            if !self.works_for_lines(one.site) {
+                continue;
+            }
+            let parts = parts(one.reads, &lines).zip(parts(one.writes, &lines)).zip(&lines);
+            for ((reads, writes), &(site, _)) in parts {
+                let part = CountedSite { site, reads, writes, ..one };
+                if site == first {
+                    counted[at].1 = part;
+                } else if reads + writes > 0 {
+                    counted.push((key, part));
+                }
+            }
+        }
     }
 
     /// Where a page of code is now, as far as it is known.

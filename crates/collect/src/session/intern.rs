@@ -56,6 +56,16 @@ impl Code {
         })
     }
 
+    /// Where an instruction is.
+    pub fn place(&self, site: SiteId) -> Place {
+        self.sites.get(site.0 as usize).copied().unwrap_or(Place { module: None, address: 0 })
+    }
+
+    /// The path of a module.
+    pub fn path(&self, module: ModuleId) -> &str {
+        self.modules.get(module.0 as usize).map_or("", |(path, _)| path)
+    }
+
     /// The id of a call stack given innermost first; `None` for an empty one.
     pub fn stack(&mut self, innermost_first: &[Place]) -> Option<StackId> {
         let mut parent = None;

@@ -243,6 +243,9 @@ impl TableWriter<'_> {
         if lost > 0 {
             meta.losses.insert("bytes of what runtimes told of their code".to_owned(), lost);
         }
+        if self.session.lines.count > 0 {
+            meta.extra.insert("looks_at_lines".to_owned(), self.session.lines.count.into());
+        }
         self.session.unobserved.note(self.session.processes.rows(), meta);
         let tally = self.session.tally;
         if self.session.options.counted {

@@ -114,6 +114,7 @@ impl SampleHandler<'_> {
             self.session.tally.no_access += 1;
             return;
         };
+        let site = self.session.line_near(record.tid, time_ns, site);
         self.session.tally.resolved += 1;
         self.session.pending.accesses.push(PendingAccess {
             pid,
@@ -159,6 +160,7 @@ impl SampleHandler<'_> {
             self.session.tally.no_access += 1;
             return;
         };
+        let site = self.session.line_near(record.tid, time_ns, site);
         self.session.tally.resolved += 1;
         self.session.pending.accesses.push(PendingAccess {
             pid,

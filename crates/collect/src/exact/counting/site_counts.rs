@@ -23,6 +23,7 @@ impl Counting<'_> {
         thread: &mut Thread,
         now: Vec<(u64, u64)>,
         grown: &mut Vec<GrownPage>,
+        times_ns: [u64; 2],
     ) {
         let reported = session.is_counting();
         let mut sites = Vec::new();
@@ -31,6 +32,7 @@ impl Counting<'_> {
             let missing = thread.accesses.balance.end(self.poll, &mut sites, sum(&*grown));
             fill_up(grown, missing, &thread.accesses.pages);
         }
+        session.give_to_lines(thread.tid as u32, times_ns, &mut sites);
         // In the order of facts, which counters of code that has been translated again are not: cheaper than sorting
         // facts later.
         sites.sort_unstable_by_key(|(_, counted)| (counted.site, counted.home, counted.pinned));

@@ -53,11 +53,12 @@ impl Recorder {
                 return;
             }
             pace.sample(|| self.drain.draw(&self.file));
+            let has_lines = self.session.take_lines();
             // What cannot be read now will be by the next poll.
             let _ = self.drain.keep_up(&self.file, &mut self.session);
             let kind = match self.session.records_every_object() {
                 true => Kind::EveryBlock,
-                false if self.drain.sampler().is_much_shared() => Kind::Dividing,
+                false if has_lines || self.drain.sampler().is_much_shared() => Kind::Dividing,
                 false => Kind::Usual,
             };
             pace.poll(kind, nobody_runs || self.drain.is_behind(&self.file), || self.poll(progress));

@@ -152,7 +152,7 @@ impl Reader<'_> {
         let &LoggedAccess { time, site, thread, address, count, page } = logged;
         let Some((site, flags)) = self.directory.site(self.process, site) else { return };
         let Some(thread) = self.directory.thread(thread) else { return };
-        let (thread, node) = (thread.id, thread.node);
+        let (thread, tid, node) = (thread.id, thread.tid as u32, thread.node);
         let time_ns = self.session.advance(time);
         if !self.session.counted_at(time_ns) {
             return;
@@ -169,6 +169,7 @@ impl Reader<'_> {
             _ => Access::Read,
         };
         let (process, (home, pinned)) = (self.process.id, class);
+        let site = self.session.line_near(tid, time_ns, site);
         let seen = SeenAccess { process, time_ns, thread, node, site, address, access, object, home, pinned };
         self.session.access_seen(&seen);
     }

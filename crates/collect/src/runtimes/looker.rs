@@ -1,0 +1,179 @@
+//! A thread of the collector that looks at the threads of interpreters, again and again. The collector's own loop may be
+//! at work for half a second where a program touches much memory, and threads may have come and gone meanwhile.
+
+use super::lines::Lines;
+use super::python::{At, Python};
+use crate::perf::monotonic_ns;
+use rustc_hash::FxHashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// Threads are looked at so often, unless it takes more than one part in so many of the time.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
+const SHARE_OF_LOOKS: u32 = 10;
+/// An interpreter of which no thread is found any more so often has ended.
+const MOST_FRUITLESS: u32 = 1000;
+/// Lines that wait to be taken, at most.
+const MOST_LINES: usize = 1 << 20;
+
+/// A thread of a process was at a line then: the address of the line's site.
+pub struct ExecutedLine {
+    pub pid: u32,
+    pub tid: u32,
+    /// On the clock of the records.
+    pub time: u64,
+    pub address: u64,
+}
+
+/// A function that was seen for the first time.
+pub struct Function {
+    pub pid: u32,
+    pub method: u64,
+    pub name: String,
+    pub file: String,
+    pub lines: Lines,
+}
+
+/// What was seen.
+#[derive(Default)]
+pub struct Seen {
+    pub lines: Vec<ExecutedLine>,
+    pub functions: Vec<Function>,
+}
+
+/// An interpreter, and how often none of its threads was found since one was.
+struct Watched {
+    pid: u32,
+    python: Python,
+    fruitless: u32,
+}
+
+#[derive(Default)]
+struct Looks {
+    watched: Vec<Watched>,
+    /// Functions that were read, and whether they are the program's own.
+    known: FxHashMap<(u32, u64), bool>,
+    seen: Seen,
+}
+
+#[derive(Default)]
+struct Shared {
+    looks: Mutex<Looks>,
+    is_over: AtomicBool,
+}
+
+/// The thread.
+pub struct Looker {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Looker {
+    /// Begins to look, at nothing yet. Where no thread can be had nothing will be seen.
+    pub fn begin() -> Self {
+        let shared = Arc::<Shared>::default();
+        let looking = shared.clone();
+        let thread = Builder::new().name("lines".to_owned()).spawn(move || looking.work()).ok();
+        Looker { shared, thread }
+    }
+
+    /// Looks at an interpreter as well, in place of one that the process had before.
+    pub fn add(&self, pid: u32, python: Python) {
+        let mut looks = self.shared.lock();
+        looks.watched.retain(|watched| watched.pid != pid);
+        looks.watched.push(Watched { pid, python, fruitless: 0 });
+    }
+
+    /// What was seen since it was asked last.
+    pub fn take(&self) -> Seen {
+        std::mem::take(&mut self.shared.lock().seen)
+    }
+
+    /// Whether there are interpreters.
+    pub fn is_busy(&self) -> bool {
+        !self.shared.lock().watched.is_empty()
+    }
+}
+
+impl Drop for Looker {
+    fn drop(&mut self) {
+        self.shared.is_over.store(true, Relaxed);
+        // It has nothing that anybody waits for.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Looks> {
+        self.looks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut before = Duration::ZERO;
+        while !self.is_over.load(Relaxed) {
+            let begun = Instant::now();
+            self.lock().look();
+            // The lesser of two: a look that finds new functions takes longer.
+            let took = begun.elapsed();
+            let usual = took.min(std::mem::replace(&mut before, took));
+            std::thread::sleep(BETWEEN_LOOKS.max(usual * SHARE_OF_LOOKS));
+        }
+    }
+}
+
+impl Looks {
+    fn look(&mut self) {
+        let Looks { watched, known, seen } = self;
+        for Watched { pid, python, fruitless } in watched.iter_mut() {
+            let (pid, before) = (*pid, seen.lines.len());
+            let functions = &mut seen.functions;
+            let is_own = |python: &Python, at: At| {
+                *known.entry((pid, at.method)).or_insert_with(|| {
+                    let Some((name, file, lines)) = python.function(at) else { return false };
+                    let is_own = is_own(&file);
+                    functions.push(Function { pid, method: at.method, name, file, lines });
+                    is_own
+                })
+            };
+            let lines = &mut seen.lines;
+            python.each(is_own, |tid, at| {
+                if lines.len() < MOST_LINES {
+                    let address = super::frame_address(at.method, at.instruction);
+                    lines.push(ExecutedLine { pid, tid, time: monotonic_ns(), address });
+                }
+            });
+            *fruitless = if seen.lines.len() == before { *fruitless + 1 } else { 0 };
+        }
+        watched.retain(|watched| watched.fruitless < MOST_FRUITLESS);
+    }
+}
+
+/// Whether a file is the program's own: none of Python's library, and nothing that was installed.
+fn is_own(file: &str) -> bool {
+    let is_installed = ["/site-packages/", "/dist-packages/"].iter().any(|folder| file.contains(folder));
+    let of_library = file.split("/lib/python3").nth(1).is_some_and(|rest| rest.contains('/'));
+    !(is_installed || of_library || file.starts_with('<'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_what_is_the_programs_own() {
+        for file in ["/home/me/train.py", "model/net.py", "/srv/lib/python3tools.py"] {
+            assert!(is_own(file), "{file}");
+        }
+        for file in [
+            "/usr/lib/python3.11/threading.py",
+            "/v/lib/python3.12/site-packages/numpy/_core/_methods.py",
+            "/usr/lib/python3/dist-packages/yaml/__init__.py",
+            "<frozen importlib._bootstrap>",
+        ] {
+            assert!(!is_own(file), "{file}");
+        }
+    }
+}
