@@ -16,7 +16,7 @@ import { launch, open, ROOT, settled, turn, view } from "./support";
 const ROUNDS = 9;
 const FILTERS_FOR_MEMORY = 300;
 const PROFILE = process.env.NUMALENS_LARGE;
-const PAGES = ["Overview", "Matrices", "Threads", "Source", "Calls", "Objects", "Pages", "Timeline", "What if", "Cache lines", "Code and tiers"];
+const PAGES = ["Overview", "Matrices", "Threads", "Source", "Calls", "Objects", "Pages", "Timeline", "What if", "Cache lines", "Code and tiers", "Collector"];
 
 interface Measured {
   group: string;

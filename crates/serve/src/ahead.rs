@@ -13,7 +13,7 @@ use std::sync::Arc;
 const MOST_FACTS: usize = 1 << 30;
 
 /// What pages ask first, without a filter. `ui/e2e/fault.test.ts` compares it with what they ask.
-const FIRST: [&str; 21] = [
+const FIRST: [&str; 22] = [
     "/api/report/machine",
     "/api/report/verdict",
     "/api/report/summary,matrix,machine",
@@ -33,6 +33,7 @@ const FIRST: [&str; 21] = [
     "/api/report/matrix",
     "/api/report/cache-lines",
     "/api/report/code-matrix,code-placement,memory-tiers,objects,machine,summary",
+    "/api/report/collector,machine",
     "/api/report/functions",
     "/api/report/inclusive",
 ];

@@ -1,11 +1,12 @@
 /** Keys of the pages, in the order of the bar. */
-export const KEYS = "1234567890-";
+export const KEYS = "1234567890-=";
 
 /** Every page, in the order of the bar. To add one: its file, and a row here. */
 import type { Component } from "svelte";
 import CacheLines from "./CacheLines.svelte";
 import Calls from "./Calls.svelte";
 import Code from "./Code.svelte";
+import Collector from "./Collector.svelte";
 import Matrices from "./Matrices.svelte";
 import Objects from "./Objects.svelte";
 import Overview from "./Overview.svelte";
@@ -27,4 +28,5 @@ export const PAGES: readonly { name: string; title: string; component: Component
   { name: "whatif", title: "What if", component: WhatIf },
   { name: "cachelines", title: "Cache lines", component: CacheLines },
   { name: "code", title: "Code and tiers", component: Code },
+  { name: "collector", title: "Collector", component: Collector },
 ];
