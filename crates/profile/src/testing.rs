@@ -204,7 +204,7 @@ impl Synthetic {
     /// Two threads collect, mostly what lies on their own nodes; what is static is all on the first one.
     fn add_collections(&mut self) {
         let process = ProcessId(0);
-        for (thread, generation, led, helped) in [(0, 0, 5, 2), (1, 0, 2, 5), (0, 1, 1, 0)] {
+        for (thread, generation, led, helped) in [(0, 0, 5, 2), (1, 0, 2, 5), (0, 1, 1, 0), (2, 0, 0, 1)] {
             self.collections.push(Collection {
                 process,
                 thread: Some(ThreadId(thread)),

@@ -14,6 +14,11 @@ pub fn name_doubts(dataset: &Dataset) -> Vec<String> {
             "which instructions access the object is estimated from {seen} accesses that were looked at"
         ));
     }
+    if let Some(looks) = dataset.about.meta.extra.get("looks_at_lines").and_then(|looks| looks.as_u64()) {
+        doubts.push(format!(
+            "lines of Python are estimated by time: what the interpreter and libraries accessed is that of the lines that its threads were seen at, {looks} times"
+        ));
+    }
     doubts
 }
 

@@ -88,7 +88,11 @@ static LOADERS: &[Loader] = &[
     Loader {
         need: Need::Collectors,
         load: |source, facts| {
-            source.accesses::<SiteAccess, CollectorFacts>().map(|collectors| facts.collectors = collectors)
+            let collectors = match source.of_object() {
+                true => source.accesses::<ObjectAccess, CollectorFacts>(),
+                false => source.accesses::<SiteAccess, CollectorFacts>(),
+            };
+            collectors.map(|collectors| facts.collectors = collectors)
         },
         take: |facts, more| swap(&mut facts.collectors, &mut more.collectors),
     },

@@ -102,7 +102,8 @@ fn about(profile: &Profile, options: &Options) -> About {
 /// The names of all code, where somebody asks for them.
 fn code(request: &Request<'_>) -> Result<Arc<Code>, Error> {
     let filter = &request.options.filter;
-    if !request.has(Need::Names) && filter.function.is_none() && filter.place.is_none() {
+    let is_asked_for = request.has(Need::Names) || request.has(Need::Collectors);
+    if !is_asked_for && filter.function.is_none() && filter.place.is_none() {
         return Ok(Arc::default());
     }
     match request.known.whole(Need::Names) {

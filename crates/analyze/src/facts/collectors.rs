@@ -1,13 +1,13 @@
 //! Accesses of collectors of garbage: those of a runtime's functions that collect, and of its threads that do nothing
 //! else.
 
-use crate::facts::code::Code;
+use crate::facts::code::{Code, NO_SITE};
 use crate::facts::fold::{Context, Fold, FoldOf, Need};
 use crate::facts::runtime::{is_collector, is_collectors_thread};
 use crate::facts::sorted::Times;
 use crate::model::tally::{Sums, Tally, merge};
 use numalens_profile::ids::{SiteId, ThreadId};
-use numalens_profile::tables::{SiteAccess, Thread};
+use numalens_profile::tables::{ObjectAccess, SiteAccess, Thread};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashSet;
 
@@ -55,6 +55,17 @@ impl Fold for CollectorFacts {
 
     fn finish(self) -> Self {
         self
+    }
+}
+
+/// For figures of one object, whose exact counts know the instruction of none.
+impl FoldOf<ObjectAccess> for CollectorFacts {
+    const COLUMNS: &'static [&'static str] = ObjectAccess::COLUMNS;
+
+    fn add(&mut self, row: &ObjectAccess, times: Times<'_>, of: &Context<'_>) {
+        if of.collectors.has(row.thread, row.site.unwrap_or(NO_SITE)) {
+            *self.0.entry((row.node, row.home)).or_default() += times.sum();
+        }
     }
 }
 

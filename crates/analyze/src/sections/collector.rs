@@ -82,19 +82,24 @@ fn summary(dataset: &Dataset) -> Report {
 /// What is missing, and why.
 fn doubts(dataset: &Dataset) -> Vec<String> {
     let (seen, accesses) = (&dataset.program.collections, &dataset.facts.collectors.0);
-    if !seen.is_empty() {
-        return Vec::new();
+    let mut doubts = Vec::new();
+    if !dataset.about.filtered.is_empty() {
+        doubts.push("collections and the objects that they process are known by process alone: no other part of the filter changes them".to_owned());
+    } else if seen.is_empty() {
+        let why = match (accesses.is_empty(), dataset.code.has_shared_ghc()) {
+            (_, true) => {
+                "GHC's runtime is a shared library, which has no symbols: link the program with the runtime in it (without -dynamic)"
+            }
+            (true, _) => "no runtime was seen to collect garbage (docs/guide/languages.md says of which it is known)",
+            (false, _) => {
+                "when collections began and ended is not known: of GHC and Go --engine exact sees it, where the program has symbols"
+            }
+        };
+        doubts.push(why.to_owned());
+    } else if accesses.is_empty() {
+        doubts.push("which accesses are collections' is known by the runtime's functions and threads, and none of these was seen".to_owned());
     }
-    let why = match (accesses.is_empty(), dataset.code.has_shared_ghc()) {
-        (_, true) => {
-            "GHC's runtime is a shared library, which has no symbols: link the program with the runtime in it (without -dynamic)"
-        }
-        (true, _) => "no runtime was seen to collect garbage (docs/guide/languages.md says of which it is known)",
-        (false, _) => {
-            "when collections began and ended is not known: of GHC and Go --engine exact sees it, where the program has symbols"
-        }
-    };
-    vec![why.to_owned()]
+    doubts
 }
 
 /// By kind and node.

@@ -4,7 +4,9 @@
 #[path = "../support/mod.rs"]
 mod support;
 
-use numalens_profile::tables::{Frame, Phase, SiteAccess};
+mod haskell;
+
+use numalens_profile::tables::{Collection, Frame, Phase, SiteAccess};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::process::Command;
@@ -60,10 +62,13 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Collections that a profile has as phases.
+/// Collections that a profile has as phases, and as such.
 fn collections(profile: &numalens_profile::Profile) -> usize {
     let phases = profile.rows::<Phase>().unwrap().into_iter();
-    phases.filter(|row| row.name == "garbage collection" && row.end_ns.is_some()).count()
+    let phases = phases.filter(|row| row.name == "garbage collection" && row.end_ns.is_some()).count();
+    let led: u64 = profile.rows::<Collection>().unwrap().iter().map(|row| row.led).sum();
+    assert_eq!(led, phases as u64);
+    phases
 }
 
 fn recorded(lab: &Lab, options: &[&str], command: &[String], arguments: &[&str]) -> Recorded {
@@ -206,6 +211,13 @@ fn a_table_that_one_thread_of_python_fills_is_found_by_both_engines() {
             assert_eq!(site["function"], "make", "{python}, {engine}: {finding}");
             assert_eq!(finding["object"]["called_from"], serde_json::json!(["main", "<module>"]), "{python}, {engine}");
             assert!(finding["in_code"].as_str().unwrap().contains("np.empty"), "{python}, {engine}: {finding}");
+            // What the interpreter and the C library access is the line's.
+            let lines = recorded.report()["lines"].clone();
+            let read = line("languages/serial_table.py", "[read]");
+            let first = &lines[0];
+            assert_eq!((&first["line"], &first["function"]), (&read.into(), &"work".into()), "{python}, {engine}: {first}");
+            let share = first["share"].as_f64().unwrap();
+            assert!(share > 50.0, "{python}, {engine}: {first}");
         }
     }
 }

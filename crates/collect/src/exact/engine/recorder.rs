@@ -188,6 +188,7 @@ impl Recorder {
         partial: PathBuf,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Outcome, RecordError> {
+        self.session.take_lines();
         // What cannot be read now is an error below.
         let _ = self.drain.read_code(&self.file, &mut self.session);
         progress(Progress::Executed(self.session.code_so_far()));
