@@ -66,18 +66,19 @@ fn collections_of_ghc_are_those_that_it_counts_and_their_objects_those_that_were
         let Some(program) = lists(&lab, options) else { return };
         // Without a timer the runtime does the same each time.
         let command = [&[program.as_str(), "+RTS", "-V0", "-s"], threads].concat();
-        let recorded = lab.recorded(&["--machine", "4x1"], &command).succeeded().sound();
+        let recorded = lab.recorded(&["--machine", "4x1", "--stack"], &command).succeeded().sound();
         let profile = recorded.profile();
         let said = said(&recorded.outcome.stderr);
         assert!(said["generation 0"] >= 2 && said["generation 1"] >= 1, "{}", recorded.outcome.stderr);
         assert_eq!(led(&profile), said, "{options:?}");
         let rows = profile.rows::<ProcessedObjects>().unwrap();
-        let of = |generation| rows.iter().filter(|row| row.generation == generation).map(|row| row.objects).sum::<u64>();
+        let of =
+            |generation| rows.iter().filter(|row| row.generation == generation).map(|row| row.objects).sum::<u64>();
         // 3000 cells and their numbers are in the nursery when the first collection comes, and old ones at the end.
         assert!(of(Some(0)) > 6000 && of(Some(1)) > 5000 && of(None) > 0, "{rows:?}");
         let all: u64 = rows.iter().map(|row| row.objects).sum();
         assert_eq!(all, calls(&profile, &program, functions), "{options:?}");
-        let report = recorded.report_of("collector");
+        let report = recorded.json(&["report", "--section", "collector"]);
         assert_eq!(report["collector"]["collections"], said.values().sum::<u64>());
         let share = report["collector"]["share"].as_f64().unwrap();
         assert!(share > 30.0, "{share} % of the accesses are collections'");

@@ -215,7 +215,11 @@ fn a_table_that_one_thread_of_python_fills_is_found_by_both_engines() {
             let lines = recorded.report()["lines"].clone();
             let read = line("languages/serial_table.py", "[read]");
             let first = &lines[0];
-            assert_eq!((&first["line"], &first["function"]), (&read.into(), &"work".into()), "{python}, {engine}: {first}");
+            assert_eq!(
+                (&first["line"], &first["function"]),
+                (&read.into(), &"work".into()),
+                "{python}, {engine}: {first}"
+            );
             let share = first["share"].as_f64().unwrap();
             assert!(share > 50.0, "{python}, {engine}: {first}");
         }
