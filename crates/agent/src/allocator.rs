@@ -26,7 +26,6 @@ mod go;
 mod regions;
 
 use crate::blocks::{self, DECLARED};
-use crate::code;
 use crate::state::runtime::runtime;
 use crate::state::thread::Thread;
 use crate::sys::lock::Lock;
@@ -101,7 +100,7 @@ fn caller(call: &Underway, thread: &Thread) -> Caller {
 /// Has the program come here when a call returns to `back`.
 fn await_return(thread: &mut Thread, back: u64) {
     if thread.allocations.is_new_return(back) {
-        code::watch(back);
+        runtime().code.lock().watch(back);
     }
 }
 

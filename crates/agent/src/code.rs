@@ -12,7 +12,6 @@ mod reclaim;
 pub mod smc;
 mod translation_env;
 
-use crate::state::runtime::runtime;
 pub use config::config;
 use hashbrown::hash_map::Entry;
 use numalens_translator::{Cache, Watch};
@@ -33,14 +32,13 @@ impl Code {
     pub fn new(cache: Cache, env: TranslationEnv) -> Self {
         Code { cache, env, until_look: 0 }
     }
-}
 
-/// Has the program come to the agent whenever it comes to `ip`.
-pub fn watch(ip: u64) {
-    let mut code = runtime().code.lock();
-    let Code { cache, env, .. } = &mut *code;
-    if let Entry::Vacant(new) = env.watched.entry(ip) {
-        new.insert(Watch::Reached);
-        cache.invalidate(env, ip..ip + 1);
+    /// Has the program come to the agent whenever it comes to `ip`.
+    pub fn watch(&mut self, ip: u64) {
+        let Code { cache, env, .. } = self;
+        if let Entry::Vacant(new) = env.watched.entry(ip) {
+            new.insert(Watch::Reached);
+            cache.invalidate(env, ip..ip + 1);
+        }
     }
 }

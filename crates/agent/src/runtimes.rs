@@ -11,7 +11,6 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Release};
-pub use ghc::Collecting;
 use ghc::Ghc;
 use numalens_translator::Watch;
 

@@ -1,5 +1,6 @@
 //! What the agent knows: states without what is done with them, which is in the folders above.
 
+pub mod collecting;
 pub mod collector;
 pub mod failure;
 pub mod maps;

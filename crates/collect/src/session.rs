@@ -26,6 +26,7 @@ mod heap_changes;
 mod heap_notes;
 mod images;
 mod intern;
+mod languages;
 mod marks;
 mod objects;
 mod observed;
@@ -51,19 +52,18 @@ mod vmas;
 use crate::homes::{thread_affinity, thread_policy};
 use crate::perf::{Batch, Payload, Record};
 use crate::rank;
-use crate::runtimes::{RuntimeLog, Runtimes};
+use crate::runtimes::RuntimeLog;
 use clock::Clock;
-use collections::{COLLECTION, Collections, Part};
+use collections::{COLLECTION, Part};
 pub use counted::{BegunThread, CodePlace, CollectionPart};
 pub use counted_objects::SeenAccess;
 pub use counts::{Bound, CountedObject, CountedSite, Of, PageClass, UsedPage, Who};
-use executed_lines::ExecutedLines;
 use facts::FactTables;
 use heap::HeapHandler;
 pub use heap_changes::{Change, Claimed};
 pub use heap_notes::{HeapNote, HeapNotes};
 use images::Images;
-use intern::Place;
+use languages::Languages;
 use marks::Marks;
 pub use marks::name_of;
 use numalens_event::exact::site::WAYS;
@@ -122,12 +122,10 @@ pub struct Session {
     pages: Pages,
     facts: FactTables,
     marks: Marks,
-    collections: Collections,
     observed: Observed,
     unobserved: Unobserved,
     pending: Pending,
-    runtimes: Runtimes,
-    lines: ExecutedLines,
+    languages: Languages,
     output: Output,
     pub tally: Tally,
 }
@@ -144,12 +142,10 @@ impl Session {
             pages: Pages::new(&options.machine),
             facts: FactTables::new(options.time_bins),
             marks: Marks::default(),
-            collections: Collections::default(),
             observed: Observed::new(options.start_paused),
             unobserved: Unobserved::default(),
             pending: Pending::default(),
-            runtimes: Runtimes::default(),
-            lines: ExecutedLines::default(),
+            languages: Languages::default(),
             output,
             tally: Tally::default(),
             options,
@@ -158,32 +154,12 @@ impl Session {
 
     /// Runtimes tell of their code in a log.
     pub fn listen_to_runtimes(&mut self, log: Option<RuntimeLog>) {
-        log.into_iter().for_each(|log| self.runtimes.listen(log));
+        log.into_iter().for_each(|log| self.languages.runtimes.listen(log));
     }
 
     /// Takes in which lines of interpreted languages threads were seen at. Whether there are any to look at.
     pub fn take_lines(&mut self) -> bool {
-        for line in self.runtimes.executed_lines() {
-            let (module, address) = (Some(self.images.made_code(line.pid as i32)), line.address);
-            let site = self.images.code.site(Place { module, address });
-            self.lines.add(line.tid, self.since_start(line.time), site);
-        }
-        self.runtimes.has_interpreters()
-    }
-
-    /// The line of an interpreted language that an instruction worked for at a time; itself, if it is none's.
-    pub fn line_near(&mut self, tid: u32, time_ns: u64, site: SiteId) -> SiteId {
-        match self.lines.near(tid, time_ns) {
-            Some(line) if self.works_for_lines(site) => line,
-            _ => site,
-        }
-    }
-
-    /// Whether an instruction is of code that works for lines of an interpreted language.
-    fn works_for_lines(&mut self, site: SiteId) -> bool {
-        let code = &self.images.code;
-        let Some(module) = code.place(site).module else { return false };
-        self.lines.works_for(module, || code.path(module).to_owned())
+        self.languages.take_lines(&mut self.images, &self.clock)
     }
 
     /// So many records were lost since the start: at least those that the rings reported.
@@ -525,7 +501,7 @@ impl Session {
                     let live = self.threads.of_process(process).find(|live| Some(live.id) == thread);
                     let node = live.and_then(|live| live.bound.node);
                     let kind = name.to_owned();
-                    self.collections.add(Part { process, thread, node, kind, leads: true, ns });
+                    self.languages.collections.add(Part { process, thread, node, kind, leads: true, ns });
                 }
             }
             Request::Mark => self.marks.add(process, thread, name, time_ns, Some(time_ns)),

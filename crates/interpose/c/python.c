@@ -156,7 +156,7 @@ static void tell_function(uint64_t id, uint64_t code) {
     numalens_log_end(&record);
 }
 
-/* For whoever reads the states of threads from outside (crates/collect/src/runtimes/python.rs), once for each process. */
+/* For whoever reads the states of threads from outside (crates/collect/src/runtimes/python.rs): once a process. */
 static void tell_interpreter(uint64_t state) {
     static uint32_t told_by;
     uint32_t pid = numalens_pid();

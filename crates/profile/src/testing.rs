@@ -212,7 +212,7 @@ impl Synthetic {
                 kind: format!("generation {generation}"),
                 led,
                 led_ns: led * 1_000_000,
-                longest_ns: 1_000_000,
+                longest_ns: led.min(1) * 1_000_000,
                 helped,
                 helped_ns: helped * 900_000,
             });

@@ -52,7 +52,8 @@ pub enum Leave {
         /// The address after the instruction.
         next: u64,
     },
-    /// An address that is watched ([`crate::Watch::Reached`]). Go on in the cache at `execute`, with all registers in place.
+    /// An address that is watched ([`crate::Watch::Reached`]). Go on in the cache at `execute`, with all registers in
+    /// place.
     Reached {
         /// The address.
         ip: u64,

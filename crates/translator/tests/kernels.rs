@@ -518,7 +518,7 @@ fn watched_addresses_are_reported_each_time() {
     }
 }
 
-/// The word that a register points to is handed over whenever the program comes to an address, and nothing else changes:
+/// The word that a register points to is handed over whenever the program comes to an address. Nothing else changes:
 /// neither the flags, which an instruction there reads, nor any register, all of which are needed.
 #[test]
 fn words_that_registers_point_to_are_handed_over() {

@@ -194,11 +194,6 @@ impl Code {
         self.managed
     }
 
-    /// Whether GHC's runtime was there as a library of its own.
-    pub fn has_shared_ghc(&self) -> bool {
-        self.modules.values().any(|module| module.file_name.starts_with("libHSrts"))
-    }
-
     /// Whether a library that divides work among threads was there.
     pub fn has_threading(&self) -> bool {
         self.modules.values().any(|module| runtime::is_threading(&module.file_name))

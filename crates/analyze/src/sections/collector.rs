@@ -82,11 +82,12 @@ fn summary(dataset: &Dataset) -> Report {
 /// What is missing, and why.
 fn doubts(dataset: &Dataset) -> Vec<String> {
     let (seen, accesses) = (&dataset.program.collections, &dataset.facts.collectors.0);
+    let has_shared_ghc = dataset.code.module_names().any(|(_, name)| name.starts_with("libHSrts"));
     let mut doubts = Vec::new();
     if !dataset.about.filtered.is_empty() {
         doubts.push("collections and the objects that they process are known by process alone: no other part of the filter changes them".to_owned());
     } else if seen.is_empty() {
-        let why = match (accesses.is_empty(), dataset.code.has_shared_ghc()) {
+        let why = match (accesses.is_empty(), has_shared_ghc) {
             (_, true) => {
                 "GHC's runtime is a shared library, which has no symbols: link the program with the runtime in it (without -dynamic)"
             }

@@ -1,5 +1,5 @@
-//! A thread of the collector that looks at the threads of interpreters, again and again. The collector's own loop may be
-//! at work for half a second where a program touches much memory, and threads may have come and gone meanwhile.
+//! A thread of the collector that looks at the threads of interpreters, again and again. The collector's own loop may
+//! be at work for half a second where a program touches much memory, and threads may have come and gone meanwhile.
 
 use super::lines::Lines;
 use super::python::{At, Python};

@@ -145,10 +145,10 @@ impl Session {
         let node = self.node_id(part.node);
         let kind = format!("generation {}", part.generation);
         let ns = part.ended_ns.saturating_sub(part.begun_ns);
-        self.collections.add(Part { process, thread, node, kind, leads: part.leads, ns });
+        self.languages.collections.add(Part { process, thread, node, kind, leads: part.leads, ns });
         for (home, generation, objects) in objects {
             let home = self.node_id(home);
-            self.collections.processed(process, [node, home], generation, objects);
+            self.languages.collections.processed(process, [node, home], generation, objects);
         }
     }
 
@@ -258,6 +258,11 @@ impl Session {
         self.facts.add_site(of, key, Counts { reads, writes, samples: 0 });
     }
 
+    /// The line of an interpreted language that an instruction worked for at a time; itself, if it is none's.
+    pub fn line_near(&mut self, tid: u32, time_ns: u64, site: SiteId) -> SiteId {
+        self.languages.line_near(&self.images.code, tid, time_ns, site)
+    }
+
     /// Gives what a thread has counted between two times at instructions that work for lines of an interpreted language
     /// to the lines that it was seen at.
     pub fn give_to_lines<T: Copy>(
@@ -266,11 +271,11 @@ impl Session {
         [since_ns, until_ns]: [u64; 2],
         counted: &mut Vec<(T, CountedSite)>,
     ) {
-        let lines = self.lines.between(tid, since_ns, until_ns);
+        let lines = self.languages.lines.between(tid, since_ns, until_ns);
         let Some(&(first, _)) = lines.first() else { return };
         for at in 0..counted.len() {
             let (key, one) = counted[at];
-            if !self.works_for_lines(one.site) {
+            if !self.languages.works_for_lines(&self.images.code, one.site) {
                 continue;
             }
             let parts = parts(one.reads, &lines).zip(parts(one.writes, &lines)).zip(&lines);

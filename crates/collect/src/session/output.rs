@@ -162,7 +162,7 @@ impl TableWriter<'_> {
         let (options, code) = (&self.session.options, &self.session.images.code);
         let (processes, threads, marks, objects) =
             (self.session.processes.rows(), &self.session.threads, &self.session.marks, &self.session.objects);
-        let collections = &self.session.collections;
+        let collections = &self.session.languages.collections;
         let mut contents = vec![
             // Those that take longest begin.
             Content::of(|| facts.site_rows(period)),
@@ -219,7 +219,7 @@ impl TableWriter<'_> {
             if named.contains(module) { 1.0 } else { of(&accesses).max(of(&pages)) }
         };
         let shares = modules.iter().map(|row| (row.module, share(&row.module))).collect();
-        let told = self.session.runtimes.names(&sites, &modules);
+        let told = self.session.languages.runtimes.names(&sites, &modules);
         SeenCode { sites, modules, shares, kept, told }
     }
 
@@ -239,12 +239,12 @@ impl TableWriter<'_> {
         coarsened("allocations: rows left out of the table", self.session.output.dropped_allocations);
         coarsened("pages: ended periods left out", self.session.pages.closed.dropped);
         coarsened("stacks: cut to one frame", self.session.images.code.cut_stacks);
-        let lost = self.session.runtimes.lost();
+        let lost = self.session.languages.runtimes.lost();
         if lost > 0 {
             meta.losses.insert("bytes of what runtimes told of their code".to_owned(), lost);
         }
-        if self.session.lines.count > 0 {
-            meta.extra.insert("looks_at_lines".to_owned(), self.session.lines.count.into());
+        if self.session.languages.lines.count > 0 {
+            meta.extra.insert("looks_at_lines".to_owned(), self.session.languages.lines.count.into());
         }
         self.session.unobserved.note(self.session.processes.rows(), meta);
         let tally = self.session.tally;

@@ -54,8 +54,8 @@ pub const CODE_FILE: u32 = 17;
 pub const TRANSLATED: u32 = 18;
 
 /// A thread's part in a collection of garbage is over: the thread's extent, the index of the node that it was on then,
-/// plus 1 (0: not known), the number of the generation that is collected, when the part began, 1 if the thread leads the
-/// collection; then, of the objects that it has processed, pairs: the area (0: static, else the number of the
+/// plus 1 (0: not known), the number of the generation that is collected, when the part began, 1 if the thread leads
+/// the collection; then, of the objects that it has processed, pairs: the area (0: static, else the number of the
 /// generation, plus 1) shifted left by [`COLLECTED_AREA`] and the index of the node that has them, plus 1; how many.
 pub const COLLECTED: u32 = 19;
 /// See [`COLLECTED`].
