@@ -557,7 +557,7 @@ export interface RemoteFreesRow {
 export interface CollectionsRow {
   kind: string;
   pid: number;
-  node: number;
+  node: number | null;
   collections: number;
   pause_s: number;
   longest_s: number;
