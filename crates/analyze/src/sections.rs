@@ -295,7 +295,7 @@ pub static ALL: &[Section] = &[
     },
     Section {
         name: "collector",
-        help: "collections of garbage: how often, how long, what they access, the objects that they process",
+        help: "collections of garbage, what they access and process",
         needs: &[Need::Sites, Need::Collectors, Need::Names],
         run: collector::run,
         first: None,
