@@ -162,12 +162,15 @@ fn accesses(dataset: &Dataset) -> Report {
     Report::new(SECTION, "matrix.collector", title, Shape::Matrix(matrix))
 }
 
+/// Objects by the node of the thread and their own.
+type Cells = BTreeMap<(Option<NodeId>, Option<NodeId>), u64>;
+
 /// Objects by area, and by the nodes of the thread that processed them and of their memory.
-struct Objects(BTreeMap<Area, BTreeMap<(Option<NodeId>, Option<NodeId>), u64>>);
+struct Objects(BTreeMap<Area, Cells>);
 
 impl Objects {
     fn of(dataset: &Dataset) -> Self {
-        let mut areas: BTreeMap<Area, BTreeMap<_, u64>> = BTreeMap::new();
+        let mut areas: BTreeMap<Area, Cells> = BTreeMap::new();
         for row in &dataset.program.processed_objects {
             let cell = areas.entry(Area::of(row.generation)).or_default().entry((row.node, row.home)).or_default();
             *cell = cell.saturating_add(row.objects);
@@ -181,7 +184,7 @@ impl Objects {
             Column::new("processed", "objects processed"),
             Column::new("local_processed", "by threads of their node"),
         ];
-        let row = |(area, cells): (&Area, &BTreeMap<(Option<NodeId>, Option<NodeId>), u64>)| {
+        let row = |(area, cells): (&Area, &Cells)| {
             let all = cells.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
             let local = cells.iter().filter(|((from, to), _)| from.is_some() && from == to).map(|(_, n)| *n as f64);
             vec![
