@@ -10,9 +10,7 @@ const MOST: u64 = 1 << 16;
 /// That of a program that has not begun, whose first stack pointer is `stack`.
 pub fn of_program(stack: u64) -> Option<u32> {
     let mut source = RankSource::default();
-    let arguments: u64 = user::read(stack).ok()?;
-    // Behind the number of arguments come these and a 0, then the variables.
-    let first = stack.checked_add(arguments.checked_add(2)?.checked_mul(8)?)?;
+    let first = user::variables_of_program(stack)?;
     for number in 0..MOST {
         let variable: u64 = user::read(first.checked_add(8 * number)?).ok()?;
         if variable == 0 {

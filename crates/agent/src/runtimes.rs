@@ -36,8 +36,3 @@ pub fn reached(thread: &mut Thread, ip: u64, home_of: impl Fn(u64) -> Option<u16
         ghc.reached(thread, ip, home_of);
     }
 }
-
-/// A word of which a collector is about to process what it points to.
-pub fn probed(thread: &Thread, word: u64, home_of: impl Fn(u64) -> Option<u16>) {
-    thread.collecting.borrow_mut().processes(word, home_of);
-}

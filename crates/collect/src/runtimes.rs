@@ -60,6 +60,11 @@ pub fn is_interpreter(path: &str) -> bool {
     name.strip_prefix("lib").unwrap_or(name).starts_with("python3")
 }
 
+/// Whether a file was installed for Python beside its own library.
+pub fn is_installed(path: &str) -> bool {
+    ["/site-packages/", "/dist-packages/"].iter().any(|folder| path.contains(folder))
+}
+
 impl Runtimes {
     /// What is in a log will be read.
     pub fn listen(&mut self, log: RuntimeLog) {

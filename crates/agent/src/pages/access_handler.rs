@@ -4,7 +4,6 @@ use super::before_string_write::before_string_write;
 use super::migrate::home_of;
 use super::touch::touch;
 use crate::counting;
-use crate::runtimes;
 use crate::state::own;
 use crate::state::page_id::PageId;
 use crate::state::runtime::runtime;
@@ -97,7 +96,8 @@ impl Pages for AccessHandler<'_> {
 
     fn probed(&mut self, word: u64) {
         let runtime = runtime();
-        runtimes::probed(self.thread, word, |page| home_of(&runtime.shadow, runtime.process(), page));
+        let home = |page| home_of(&runtime.shadow, runtime.process(), page);
+        self.thread.collecting.borrow_mut().processes(word, home);
     }
 
     fn counted(&mut self, run: &Run, entry: PageEntry) {

@@ -54,8 +54,7 @@ impl Environment {
     /// Hides the variables of a program that has not begun, whose first stack pointer is `stack`. None: they are not
     /// there, or their library is not.
     pub fn take(stack: u64) -> Option<Self> {
-        let arguments: u64 = user::read(stack).ok()?;
-        let start = stack.checked_add(arguments.checked_add(2)?.checked_mul(8)?)?;
+        let start = user::variables_of_program(stack)?;
         let mut words = Vec::new();
         loop {
             let word: u64 = user::read(start + 8 * words.len() as u64).ok()?;

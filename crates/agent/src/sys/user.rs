@@ -102,17 +102,23 @@ pub fn pieces(list: u64, count: u64) -> Vec<[u64; 2]> {
     }
 }
 
+/// Where the variables of a program are that has not begun, whose first stack pointer is `stack`: behind the number of
+/// arguments come these and a 0.
+pub fn variables_of_program(stack: u64) -> Option<u64> {
+    let arguments: u64 = read(stack).ok()?;
+    stack.checked_add(arguments.checked_add(2)?.checked_mul(8)?)
+}
+
 /// Where a program begins that has not begun, whose first stack pointer is `stack`: its own code, not its loader's.
 pub fn entry_of_program(stack: u64) -> Option<u64> {
     /// Words behind the arguments that are looked at, at most.
     const MOST: u64 = 1 << 16;
     const AT_NULL: u64 = 0;
     const AT_ENTRY: u64 = 9;
-    let arguments: u64 = read(stack).ok()?;
-    // Behind the number of arguments come these and a 0, the variables and a 0, then pairs.
-    let mut at = stack.checked_add(arguments.checked_add(2)?.checked_mul(8)?)?;
-    let variables = (0..MOST).find(|number| read::<u64>(at.wrapping_add(8 * number)).unwrap_or(0) == 0)?;
-    at = at.checked_add(8 * (variables + 1))?;
+    let first = variables_of_program(stack)?;
+    let variables = (0..MOST).find(|number| read::<u64>(first.wrapping_add(8 * number)).unwrap_or(0) == 0)?;
+    // Behind them and a 0 come pairs.
+    let at = first.checked_add(8 * (variables + 1))?;
     for number in 0..MOST {
         match read::<[u64; 2]>(at.checked_add(16 * number)?).ok()? {
             [AT_ENTRY, entry] => return Some(entry),

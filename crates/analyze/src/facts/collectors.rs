@@ -5,7 +5,7 @@ use crate::facts::code::{Code, NO_SITE};
 use crate::facts::fold::{Context, Fold, FoldOf, Need};
 use crate::facts::runtime::{is_collector, is_collectors_thread};
 use crate::facts::sorted::Times;
-use crate::model::tally::{Sums, Tally, merge};
+use crate::model::tally::{Sums, merge};
 use numalens_profile::ids::{SiteId, ThreadId};
 use numalens_profile::tables::{ObjectAccess, SiteAccess, Thread};
 use numalens_topology::NodeId;
@@ -39,9 +39,10 @@ impl Collectors {
 pub struct CollectorFacts(pub Sums<(Option<NodeId>, Option<NodeId>)>);
 
 impl CollectorFacts {
-    /// Those of a cell.
-    pub fn at(&self, from: Option<NodeId>, to: Option<NodeId>) -> Tally {
-        self.0.get(&(from, to)).copied().unwrap_or_default()
+    fn add_if(&mut self, is_collectors: bool, cell: (Option<NodeId>, Option<NodeId>), times: Times<'_>) {
+        if is_collectors {
+            *self.0.entry(cell).or_default() += times.sum();
+        }
     }
 }
 
@@ -63,9 +64,8 @@ impl FoldOf<ObjectAccess> for CollectorFacts {
     const COLUMNS: &'static [&'static str] = ObjectAccess::COLUMNS;
 
     fn add(&mut self, row: &ObjectAccess, times: Times<'_>, of: &Context<'_>) {
-        if of.collectors.has(row.thread, row.site.unwrap_or(NO_SITE)) {
-            *self.0.entry((row.node, row.home)).or_default() += times.sum();
-        }
+        let is_collectors = of.collectors.has(row.thread, row.site.unwrap_or(NO_SITE));
+        self.add_if(is_collectors, (row.node, row.home), times);
     }
 }
 
@@ -74,8 +74,6 @@ impl FoldOf<SiteAccess> for CollectorFacts {
         &["process", "thread", "node", "site", "home", "class", "reads", "writes", "samples", "period"];
 
     fn add(&mut self, row: &SiteAccess, times: Times<'_>, of: &Context<'_>) {
-        if of.collectors.has(row.thread, row.site) {
-            *self.0.entry((row.node, row.home)).or_default() += times.sum();
-        }
+        self.add_if(of.collectors.has(row.thread, row.site), (row.node, row.home), times);
     }
 }

@@ -20,6 +20,11 @@ pub fn cells(dataset: &Dataset) -> Cells {
 }
 
 impl Cells {
+    /// Those of collections of garbage.
+    pub fn of_collectors(dataset: &Dataset) -> Self {
+        Cells(dataset.facts.collectors.0.iter().map(|(nodes, tally)| (*nodes, *tally)).collect())
+    }
+
     /// Cells whose distance is defined.
     pub fn between_nodes(&self) -> impl Iterator<Item = ((NodeId, NodeId), Tally)> {
         self.0.iter().filter_map(|((from, to), tally)| Some((((*from)?, (*to)?), *tally)))

@@ -5,9 +5,9 @@ use crate::dataset::Dataset;
 use crate::model::metrics;
 use crate::model::node::node;
 use crate::model::report::{Column, Field, Report, Shape, Shown, Table, Value};
-use crate::model::tally::Tally;
-use crate::sections::access_matrix::fill;
+use crate::sections::access_matrix::{Cells, fill};
 use numalens_profile::ids::ProcessId;
+use numalens_profile::tables::Collection;
 use numalens_topology::NodeId;
 use std::collections::BTreeMap;
 
@@ -59,18 +59,15 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
 /// The figures of all of them.
 fn summary(dataset: &Dataset) -> Report {
     let all = &dataset.program.collections;
-    let (total, mut sum, mut remote) = (dataset.facts.total().accesses(), Tally::default(), Tally::default());
-    for ((from, to), tally) in &dataset.facts.collectors.0 {
-        sum += *tally;
-        if from.is_some() && to.is_some() && from != to {
-            remote += *tally;
-        }
-    }
+    let (total, cells) = (dataset.facts.total().accesses(), Cells::of_collectors(dataset));
+    let part = cells.all().accesses();
+    let elsewhere = cells.between_nodes().filter(|((from, to), _)| from != to);
+    let remote = elsewhere.fold(0, |sum: u64, (_, tally)| sum.saturating_add(tally.accesses()));
+    let sum = |of: fn(&Collection) -> u64| all.iter().map(of).fold(0, u64::saturating_add);
     let share = |part: u64, whole: u64| Value::Percent(100.0 * part as f64 / whole.max(1) as f64, None);
-    let (part, remote) = (sum.accesses(), remote.accesses());
     let fields = vec![
-        Field::new("collections", "collections", Value::Count(all.iter().map(|row| row.led).sum())),
-        Field::new("pause_s", "time", Value::Time(all.iter().map(|row| row.led_ns).fold(0, u64::saturating_add))),
+        Field::new("collections", "collections", Value::Count(sum(|row| row.led))),
+        Field::new("pause_s", "time", Value::Time(sum(|row| row.led_ns))),
         Field::new("longest_s", "longest", Value::Time(all.iter().map(|row| row.longest_ns).max().unwrap_or(0))),
         Field::metric(&metrics::ACCESSES, Value::Count(part)),
         Field::metric(&metrics::SHARE, share(part, total)),
@@ -153,7 +150,8 @@ fn collections(dataset: &Dataset) -> Report {
 
 /// What collectors access.
 fn accesses(dataset: &Dataset) -> Report {
-    let at = |from, to| dataset.facts.collectors.at(from, to).accesses();
+    let cells = Cells::of_collectors(dataset);
+    let at = |from, to| cells.at(from, to).accesses();
     let matrix = fill(dataset.nodes(), &metrics::ACCESSES, "unplaced", at);
     let title = format!(
         "{} within collections by threads on a node (rows) to pages on a node (columns)",
@@ -162,15 +160,15 @@ fn accesses(dataset: &Dataset) -> Report {
     Report::new(SECTION, "matrix.collector", title, Shape::Matrix(matrix))
 }
 
-/// Objects by the node of the thread and their own.
-type Cells = BTreeMap<(Option<NodeId>, Option<NodeId>), u64>;
+/// By the node of the thread and their own.
+type Counts = BTreeMap<(Option<NodeId>, Option<NodeId>), u64>;
 
 /// Objects by area, and by the nodes of the thread that processed them and of their memory.
-struct Objects(BTreeMap<Area, Cells>);
+struct Objects(BTreeMap<Area, Counts>);
 
 impl Objects {
     fn of(dataset: &Dataset) -> Self {
-        let mut areas: BTreeMap<Area, Cells> = BTreeMap::new();
+        let mut areas: BTreeMap<Area, Counts> = BTreeMap::new();
         for row in &dataset.program.processed_objects {
             let cell = areas.entry(Area::of(row.generation)).or_default().entry((row.node, row.home)).or_default();
             *cell = cell.saturating_add(row.objects);
@@ -184,7 +182,7 @@ impl Objects {
             Column::new("processed", "objects processed"),
             Column::new("local_processed", "by threads of their node"),
         ];
-        let row = |(area, cells): (&Area, &Cells)| {
+        let row = |(area, cells): (&Area, &Counts)| {
             let all = cells.values().fold(0, |sum: u64, n| sum.saturating_add(*n));
             let local = cells.iter().filter(|((from, to), _)| from.is_some() && from == to).map(|(_, n)| *n as f64);
             vec![

@@ -153,9 +153,8 @@ impl Looks {
 
 /// Whether a file is the program's own: none of Python's library, and nothing that was installed.
 fn is_own(file: &str) -> bool {
-    let is_installed = ["/site-packages/", "/dist-packages/"].iter().any(|folder| file.contains(folder));
     let of_library = file.split("/lib/python3").nth(1).is_some_and(|rest| rest.contains('/'));
-    !(is_installed || of_library || file.starts_with('<'))
+    !(super::is_installed(file) || of_library || file.starts_with('<'))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! thread is looked at every few milliseconds, and what it has accessed in between is given to the lines that it was
 //! seen at. That is an estimate by time: lines that are executed in turn within milliseconds share alike.
 
+use crate::runtimes::{is_installed, is_interpreter};
 use numalens_profile::ids::{ModuleId, SiteId};
 use rustc_hash::FxHashMap;
 
@@ -79,8 +80,9 @@ impl ExecutedLines {
 /// The interpreter, what comes with it or was installed for it, and what these call.
 fn works_for_lines(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    crate::runtimes::is_interpreter(path)
-        || ["/site-packages/", "/dist-packages/", "/lib-dynload/"].iter().any(|folder| path.contains(folder))
+    is_interpreter(path)
+        || is_installed(path)
+        || path.contains("/lib-dynload/")
         || CALLED.iter().any(|library| name.starts_with(library))
 }
 

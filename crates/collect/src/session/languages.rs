@@ -19,10 +19,12 @@ pub struct Languages {
 impl Languages {
     /// Takes in which lines threads were seen at. Whether there are interpreters to look at.
     pub fn take_lines(&mut self, images: &mut Images, clock: &Clock) -> bool {
-        for line in self.runtimes.executed_lines() {
-            let (module, address) = (Some(images.made_code(line.pid as i32)), line.address);
-            let site = images.code.site(Place { module, address });
-            self.lines.add(line.tid, clock.since_start(line.time), site);
+        for of_process in self.runtimes.executed_lines().chunk_by(|one, next| one.pid == next.pid) {
+            let module = Some(images.made_code(of_process[0].pid as i32));
+            for line in of_process {
+                let site = images.code.site(Place { module, address: line.address });
+                self.lines.add(line.tid, clock.since_start(line.time), site);
+            }
         }
         self.runtimes.has_interpreters()
     }
