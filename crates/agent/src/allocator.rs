@@ -108,8 +108,16 @@ impl Allocator {
     /// That of the program whose file this is and which begins at `entry`, while somebody listens at the channel; none:
     /// it has no symbols.
     pub fn find(channel: &CStr, program: &[u8], entry: u64) -> Option<Self> {
-        let functions = functions::find(program, entry).filter(|functions| !functions.is_empty())?;
-        Some(Allocator { functions, channel: Channel::open(channel)? })
+        Self::with(functions::find(program, entry), channel)
+    }
+
+    /// Go's alone, in a program whose C allocator the preloaded library sees.
+    pub fn find_go(channel: &CStr, program: &[u8], entry: u64) -> Option<Self> {
+        Self::with(functions::find_go(program, entry), channel)
+    }
+
+    fn with(functions: Functions, channel: &CStr) -> Option<Self> {
+        if functions.is_empty() { None } else { Some(Allocator { functions, channel: Channel::open(channel)? }) }
     }
 
     /// Where its functions begin.

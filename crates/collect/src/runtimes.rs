@@ -54,17 +54,6 @@ pub fn frame_address(method: u64, bytecode: u64) -> u64 {
     1 << 63 | method << 16 | bytecode & 0xffff
 }
 
-/// Whether the module at a path executes frames that are told: Python's interpreter.
-pub fn is_interpreter(path: &str) -> bool {
-    let name = path.rsplit('/').next().unwrap_or(path);
-    name.strip_prefix("lib").unwrap_or(name).starts_with("python3")
-}
-
-/// Whether a file was installed for Python beside its own library.
-pub fn is_installed(path: &str) -> bool {
-    ["/site-packages/", "/dist-packages/"].iter().any(|folder| path.contains(folder))
-}
-
 impl Runtimes {
     /// What is in a log will be read.
     pub fn listen(&mut self, log: RuntimeLog) {

@@ -97,6 +97,7 @@ mod ours;
 mod pack;
 mod pinning;
 pub mod place;
+pub mod python;
 mod read;
 mod renumbering;
 mod row;

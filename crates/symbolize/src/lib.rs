@@ -34,6 +34,7 @@ mod early;
 mod elf;
 mod find;
 mod ghc;
+mod go;
 mod listing;
 mod module;
 mod path_map;

@@ -8,6 +8,7 @@ use crate::Options;
 use crate::doubt::Cause;
 use crate::elf::{self, Bytes};
 use crate::find;
+use crate::go;
 use crate::module::{WITHOUT_FILE, contain};
 use crate::symbols;
 use iced_x86::{Decoder, DecoderOptions, Formatter, IntelFormatter};
@@ -55,7 +56,7 @@ pub fn listing(module: &Module, address: u64, options: &Options) -> Result<Listi
         return Err(cause.unwrap_or_else(|| format!("of {path} only the debug information is here, which has no code")));
     };
     let tables: Vec<&Bytes> = [Some(image), files.debug.as_ref()].into_iter().flatten().collect();
-    let range = contain(|| symbols::extent(address, &tables))?
+    let range = contain(|| symbols::extent(address, &tables).or_else(|| go::extent(address, image)))?
         .ok_or_else(|| Cause::NoSymbols(image.path.clone()).to_string())?;
     let instructions = contain(|| decode(image, &range))??;
     Ok(Listing { range, instructions, doubt: doubt(image, module) })

@@ -7,6 +7,7 @@ use crate::dwarf::{self, SplitFiles};
 use crate::elf::Bytes;
 use crate::find::{self, Files};
 use crate::ghc::Origin;
+use crate::go;
 use crate::path_map::PathMap;
 use crate::plt::Stubs;
 use crate::spin;
@@ -104,6 +105,11 @@ fn from_files(files: &Files, addresses: &[u64], lines: bool, options: &Options, 
     let Some(shown) = tables.first().map(|bytes| bytes.path.clone()) else { return };
     if let Some(debug) = files.with_debug_info().filter(|_| lines) {
         from_dwarf(debug, files, addresses, options, named);
+    } else if let Some(image) = &files.image {
+        match contain(|| go::look_up(addresses, image)) {
+            Ok(found) => named.frames = found.unwrap_or_else(|| std::mem::take(&mut named.frames)),
+            Err(why) => named.causes.push((Cause::Damaged { file: image.path.clone(), why }, all)),
+        }
     }
     from_symbols(&tables, addresses, named);
     if let Some(image) = &files.image

@@ -1,5 +1,5 @@
-//! The functions that give memory, or begin parallel regions, and are part of the program: found by their names, what
-//! they are asked for by their arguments.
+//! The functions that give memory, or begin parallel regions, and are part of the program: found by their names, in the
+//! symbols or, Go's, in the table of its runtime; what they are asked for by their arguments.
 
 use alloc::vec::Vec;
 use hashbrown::{HashMap, HashSet};
@@ -74,9 +74,6 @@ pub type Functions = HashMap<u64, Function, FxBuildHasher>;
 
 impl Function {
     fn named(name: &[u8]) -> Option<Self> {
-        if let Some(function) = GoFunction::named(name) {
-            return Some(Function::Go(function));
-        }
         Some(match name {
             b"malloc" => Function::Bytes(Call::Malloc, 0),
             b"calloc" => Function::Product(Call::Calloc),
@@ -162,12 +159,36 @@ impl Function {
     }
 }
 
-/// The functions of an executable file, which begins at `entry` in memory, by their addresses there; none: it is not
-/// one.
-pub fn find<'a>(data: impl ReadRef<'a>, entry: u64) -> Option<Functions> {
+/// How far an executable file, which begins at `entry` in memory, is moved there.
+fn moved_by<'a>(data: impl ReadRef<'a>, entry: u64) -> Option<u64> {
+    let header = FileHeader64::<LittleEndian>::parse(data).ok()?;
+    Some(entry.wrapping_sub(header.e_entry(header.endian().ok()?)))
+}
+
+/// The functions of Go's runtime in an executable file, which begins at `entry` in memory, by their addresses there.
+/// Their table is there in stripped ones too.
+pub fn find_go<'a>(data: impl ReadRef<'a>, entry: u64) -> Functions {
+    let (Some(table), Some(moved_by)) = (numalens_pclntab::find(data), moved_by(data, entry)) else {
+        return Functions::default();
+    };
+    let named = table.functions().filter_map(|function| {
+        let at = function.addresses().start.wrapping_add(moved_by);
+        Some((at, Function::Go(GoFunction::named(function.name()?)?)))
+    });
+    named.collect()
+}
+
+/// The functions of an executable file, which begins at `entry` in memory, by their addresses there.
+pub fn find<'a>(data: impl ReadRef<'a>, entry: u64) -> Functions {
+    let mut found = find_go(data, entry);
+    found.extend(find_by_symbols(data, entry).unwrap_or_default());
+    found
+}
+
+fn find_by_symbols<'a>(data: impl ReadRef<'a>, entry: u64) -> Option<Functions> {
     let header = FileHeader64::<LittleEndian>::parse(data).ok()?;
     let endian = header.endian().ok()?;
-    let moved_by = entry.wrapping_sub(header.e_entry(endian));
+    let moved_by = moved_by(data, entry)?;
     let symbols = header.sections(endian, data).ok()?.symbols(endian, data, elf::SHT_SYMTAB).ok()?;
     let (mut found, mut local) = (Functions::default(), Vec::new());
     let mut global: HashSet<&[u8], FxBuildHasher> = HashSet::default();
@@ -229,7 +250,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let program = program(directory.path(), &["-static-pie"]);
         let at = entry(&program);
-        let [here, moved] = [at, at + 0x5555_0000].map(|entry| find(&*program, entry).unwrap());
+        let [here, moved] = [at, at + 0x5555_0000].map(|entry| find(&*program, entry));
         let mut kinds: Vec<Function> = here.values().copied().collect();
         kinds.sort_by_key(|function| std::format!("{function:?}"));
         // One calloc: the one that another file keeps to itself is its own affair. That free is local matters to
@@ -243,7 +264,7 @@ mod tests {
     fn none_without_symbols_nor_in_what_is_no_program() {
         let directory = tempfile::tempdir().unwrap();
         let stripped = program(directory.path(), &["-static", "-s"]);
-        assert!(find(&*stripped, entry(&stripped)).is_none_or(|functions| functions.is_empty()));
+        assert!(find(&*stripped, entry(&stripped)).is_empty());
         let whole = program(directory.path(), &["-static"]);
         for length in [0, 3, 63, 200, whole.len() / 2, whole.len() - 1] {
             let _ = find(&whole[..length], 0);

@@ -92,6 +92,14 @@ impl Environment {
         Some(hidden)
     }
 
+    /// The path of the channel, of a program that loads the library, with the first stack pointer `stack`.
+    pub fn channel_of(stack: u64) -> Option<CString> {
+        let start = user::variables_of_program(stack)?;
+        let words = (0..MOST_WORDS as u64).map_while(|at| user::read(start + 8 * at).ok().filter(|&at: &u64| at != 0));
+        let entry = text(words.into_iter().find(|&at| begins(at, CHANNEL))?)?;
+        CString::new(entry[CHANNEL.len()..].split(|&byte| byte == b':').next()?).ok()
+    }
+
     /// The path of the channel.
     pub fn channel(&self) -> Option<CString> {
         CString::new(&self.entry[CHANNEL.len()..self.colon]).ok()

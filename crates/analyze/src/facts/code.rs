@@ -11,6 +11,7 @@ mod own_places;
 use crate::facts::runtime::{self, Managed, RuntimeMemory};
 use crate::model::by_id::ById;
 use crate::model::report::Location;
+use numalens_profile::python;
 use own_places::Own;
 pub use own_places::OwnPlaces;
 
@@ -60,7 +61,7 @@ struct NamedModule {
 impl NamedModule {
     fn new(path: String) -> Self {
         let file_name = file_name(&path).to_string();
-        NamedModule { is_library: runtime::is_library(&file_name) || runtime::is_pythons(&path), path, file_name }
+        NamedModule { is_library: runtime::is_library(&file_name) || python::is_native(&path), path, file_name }
     }
 }
 

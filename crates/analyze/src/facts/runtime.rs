@@ -1,5 +1,7 @@
 //! Which code is not the program's own: libraries, headers and functions that touch memory on behalf of a caller.
 
+use numalens_profile::python;
+
 /// File names of libraries, up to the first character that is not in the name: a version or a suffix.
 const LIBRARIES: &[&str] = &[
     "libc",
@@ -83,7 +85,8 @@ const HELPERS: &[&str] = &[
     "[Java ",
 ];
 
-/// Beginnings of names, after any leading underscores: of glibc, musl, libgomp, GHC, libomp, libstdc++, Rust, Go.
+/// Beginnings of names, after any leading underscores: of glibc, musl, libgomp, GHC, libomp, libstdc++, Rust, Go,
+/// OpenBLAS.
 const SYNCHRONISATION: &[&str] = &[
     "pthread_mutex_",
     "pthread_cond_",
@@ -115,18 +118,13 @@ const SYNCHRONISATION: &[&str] = &[
     "runtime.futex",
     "runtime.procyield",
     "runtime.notesleep",
+    "blas_thread_server",
+    "exec_blas_async_wait",
 ];
 
 /// A library (by file name) that works for its callers.
 pub fn is_library(module: &str) -> bool {
     LIBRARIES.iter().any(|name| is_named(module, name))
-}
-
-/// Python's interpreter, or a module that comes with it or was installed: what works for lines of Python.
-pub fn is_pythons(path: &str) -> bool {
-    let file_name = path.rsplit('/').next().unwrap_or(path);
-    managed_by(file_name) == Some(Managed::Python)
-        || ["/site-packages/", "/dist-packages/", "/lib-dynload/"].iter().any(|folder| path.contains(folder))
 }
 
 /// Whether it is that library of whatever version.
@@ -146,9 +144,7 @@ pub fn managed_by(module: &str) -> Option<Managed> {
     if module == "libjvm.so" {
         return Some(Managed::Java);
     }
-    let is_python =
-        |name: &str| name.strip_prefix("python3").is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-    is_python(module.strip_prefix("lib").unwrap_or(module)).then_some(Managed::Python)
+    python::is_interpreter(module).then_some(Managed::Python)
 }
 
 /// What a runtime takes memory for.
@@ -273,6 +269,8 @@ pub fn is_synchronisation(function: &str) -> bool {
 /// A source file of the system, the compiler or a language's library.
 pub fn is_system_source(file: &str) -> bool {
     SYSTEM_SOURCES.iter().any(|prefix| file.starts_with(prefix))
+        || file.ends_with(".py") && python::is_library_source(file)
+        || file.starts_with("<frozen ")
 }
 
 /// A function of a language's runtime whose sources have no telling path: Go cuts it off.
@@ -305,14 +303,6 @@ mod tests {
         for name in ["main", "initialise", "corelation", "memory_init", "stdlib_test"] {
             assert!(!is_helper(name), "{name}");
         }
-    }
-
-    #[test]
-    fn knows_pythons_modules() {
-        for path in ["/usr/bin/python3.11", "/v/lib/python3.11/site-packages/numpy/core/x.cpython-311.so"] {
-            assert!(is_pythons(path), "{path}");
-        }
-        assert!(!is_pythons("/home/me/build/mine.cpython-311-x86_64-linux-gnu.so"));
     }
 
     #[test]

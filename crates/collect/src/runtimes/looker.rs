@@ -4,6 +4,7 @@
 use super::lines::Lines;
 use super::python::{At, Python};
 use crate::perf::monotonic_ns;
+use numalens_profile::python;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -133,7 +134,7 @@ impl Looks {
             let is_own = |python: &Python, at: At| {
                 *known.entry((pid, at.method)).or_insert_with(|| {
                     let Some((name, file, lines)) = python.function(at) else { return false };
-                    let is_own = is_own(&file);
+                    let is_own = !python::is_library_source(&file);
                     functions.push(Function { pid, method: at.method, name, file, lines });
                     is_own
                 })
@@ -148,31 +149,5 @@ impl Looks {
             *fruitless = if seen.lines.len() == before { *fruitless + 1 } else { 0 };
         }
         watched.retain(|watched| watched.fruitless < MOST_FRUITLESS);
-    }
-}
-
-/// Whether a file is the program's own: none of Python's library, and nothing that was installed.
-fn is_own(file: &str) -> bool {
-    let of_library = file.split("/lib/python3").nth(1).is_some_and(|rest| rest.contains('/'));
-    !(super::is_installed(file) || of_library || file.starts_with('<'))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn knows_what_is_the_programs_own() {
-        for file in ["/home/me/train.py", "model/net.py", "/srv/lib/python3tools.py"] {
-            assert!(is_own(file), "{file}");
-        }
-        for file in [
-            "/usr/lib/python3.11/threading.py",
-            "/v/lib/python3.12/site-packages/numpy/_core/_methods.py",
-            "/usr/lib/python3/dist-packages/yaml/__init__.py",
-            "<frozen importlib._bootstrap>",
-        ] {
-            assert!(!is_own(file), "{file}");
-        }
     }
 }

@@ -4,8 +4,8 @@
 //! thread is looked at every few milliseconds, and what it has accessed in between is given to the lines that it was
 //! seen at. That is an estimate by time: lines that are executed in turn within milliseconds share alike.
 
-use crate::runtimes::{is_installed, is_interpreter};
 use numalens_profile::ids::{ModuleId, SiteId};
+use numalens_profile::python;
 use rustc_hash::FxHashMap;
 
 /// Counts are read that long after they were made at most.
@@ -80,9 +80,7 @@ impl ExecutedLines {
 /// The interpreter, what comes with it or was installed for it, and what these call.
 fn works_for_lines(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    is_interpreter(path)
-        || is_installed(path)
-        || path.contains("/lib-dynload/")
+    python::is_native(path)
         || CALLED.iter().any(|library| name.starts_with(library))
 }
 

@@ -2,10 +2,11 @@
 
 use super::code_bytes::CodeBytes;
 use super::intern::{Code, Place};
-use crate::runtimes::{frame_address, is_interpreter};
+use crate::runtimes::frame_address;
 use crate::unwind::{Module, ModuleCache};
 use numalens_event::record::FRAME_BYTES;
 use numalens_profile::ids::{ModuleId, SiteId, StackId};
+use numalens_profile::python;
 use numalens_profile::tables::{self, PERF_MAP};
 use rustc_hash::FxHashMap;
 use std::path::{Path, PathBuf};
@@ -50,7 +51,7 @@ impl Images {
         let word = |bytes: &[u8]| bytes.try_into().map_or(0, u64::from_ne_bytes);
         let place = |frame: &[u8]| Place { module, address: frame_address(word(&frame[..8]), word(&frame[8..])) };
         let told = frames.chunks_exact(FRAME_BYTES).map(place);
-        let called = native.map(|stack| self.code.places_until(stack, is_interpreter)).unwrap_or_default();
+        let called = native.map(|stack| self.code.places_until(stack, python::is_interpreter)).unwrap_or_default();
         let places: Vec<Place> = called.into_iter().chain(told).collect();
         (self.code.stack(&places), places.first().map(|&place| self.code.site(place)))
     }
