@@ -184,6 +184,10 @@ impl HeapHandler<'_> {
                 self.session.processes.get_mut(note.pid)?.reserved.add(address..end);
                 return None;
             }
+            // What Go's runtime maps for its heap is no block of the program's.
+            if self.session.processes.get(note.pid)?.variables.is_in_gos_heap(address) {
+                return None;
+            }
         }
         let bytes = notes.stack(stack);
         let live = self.session.processes.get_mut(note.pid)?;

@@ -42,6 +42,7 @@ enum Key {
     Stack(ThreadId),
     SmallHeap(ProcessId),
     Anonymous(ProcessId),
+    GoHeap(ProcessId),
     Blocks(ProcessId, Option<StackId>),
     Shared(ProcessId),
     Unknown(ProcessId),
@@ -376,6 +377,14 @@ impl Objects {
             (row.size, row.count) = (row.size.saturating_add(new), row.count.max(1));
         }
         id
+    }
+
+    /// The heap of Go's runtime, where its parts are not known.
+    pub fn go_heap(&mut self, process: ProcessId, vma: &Vma, time_ns: u64) -> ObjectId {
+        self.keyed(Key::GoHeap(process), |id| {
+            let (name, size) = ("Go heap".to_owned(), vma.end - vma.start);
+            plain(process, id, ObjectKind::Heap, name, vma.start, size, time_ns)
+        })
     }
 
     /// A thread's stack.

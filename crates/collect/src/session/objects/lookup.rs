@@ -66,6 +66,7 @@ impl Objects {
     pub fn of_memory(&mut self, process: &LiveProcess, threads: &Threads, vma: &Vma, time_ns: u64) -> ObjectId {
         match threads.stack_owner(process, vma, time_ns) {
             Some((thread, tid)) => self.stack_of(process.id, thread, tid, vma.start..vma.end, time_ns),
+            None if process.variables.is_in_gos_heap(vma.start) => self.go_heap(process.id, vma, time_ns),
             None => self.of_mapping(process.id, vma, time_ns),
         }
     }

@@ -30,6 +30,11 @@ impl Variables {
         }
     }
 
+    /// Whether an address is where Go's runtime asks for memory for its heap: 0xc0_0000_0000, and each TiB above.
+    pub fn is_in_gos_heap(&self, address: u64) -> bool {
+        self.is_go && address >> 40 < 0x7f && address & 0xff_ffff_ffff >= 0xc0_0000_0000
+    }
+
     /// Memory was unmapped.
     pub fn unmap(&mut self, range: Range<u64>) {
         self.data.retain(|(data, ..)| data.addresses.end <= range.start || data.addresses.start >= range.end);
