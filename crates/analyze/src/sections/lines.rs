@@ -25,7 +25,8 @@ use std::collections::BTreeSet;
 
 /// One figure of a line.
 enum Figure<'a> {
-    Accesses(Class, Tally),
+    /// And whether they wait for other threads.
+    Accesses(Class, Tally, bool),
     Missed(Missed),
     Placed(&'a PlacedPages),
 }
@@ -127,7 +128,9 @@ impl<'a> Lines<'a> {
     fn each_of_sites(&mut self, mut add: impl FnMut(usize, Option<FunctionId>, Figure<'a>)) {
         let dataset = self.dataset;
         let accesses =
-            dataset.facts.sites.by_site().map(|((site, class), tally)| (site, Figure::Accesses(class, tally)));
+            dataset.facts.sites.by_site().map(|((site, class), tally)| {
+                (site, Figure::Accesses(class, tally, dataset.code.waits(site)))
+            });
         let missed = dataset.facts.misses.iter().flat_map(|misses| &misses.sites);
         for (site, figure) in accesses.chain(missed.map(|(site, missed)| (*site, Figure::Missed(*missed)))) {
             let (number, via) = self.of_site(site);
@@ -157,16 +160,20 @@ impl<'a> Placed<'a> {
 /// What decides which lines come first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 struct Rank {
+    /// What mostly waits for other threads comes last: where memory lies makes no difference to it.
+    works: bool,
     /// Not told apart where next to nothing is remote.
     remote: u64,
     accesses: u64,
     touched: u64,
+    waiting: u64,
 }
 
 impl Rank {
     fn add(&mut self, figure: &Figure, by_remote: bool) {
         match figure {
-            Figure::Accesses(class, tally) => {
+            Figure::Accesses(class, tally, waits) => {
+                self.waiting = self.waiting.saturating_add(if *waits { tally.accesses() } else { 0 });
                 let remote = by_remote && Counts::REMOTE.contains(class);
                 self.accesses = self.accesses.saturating_add(tally.accesses());
                 self.remote = self.remote.saturating_add(if remote { tally.accesses() } else { 0 });
@@ -192,7 +199,10 @@ fn ordered(lines: &mut Lines, placed: &Placed, by_remote: bool, most: usize) -> 
     };
     placed.each(|number, _, figure| add(number, figure));
     lines.each_of_sites(|number, _, figure| add(number, figure));
-    let of = |(number, rank): (usize, Option<Rank>)| Some((rank?, number));
+    let of = |(number, rank): (usize, Option<Rank>)| {
+        let rank = rank?;
+        Some((Rank { works: rank.waiting <= rank.accesses / 2, ..rank }, number))
+    };
     let mut order: Vec<(Rank, usize)> = ranks.into_iter().enumerate().filter_map(of).collect();
     let compare =
         |(one, x): &(Rank, usize), (other, y): &(Rank, usize)| other.cmp(one).then_with(|| lines.compare(*x, *y));
@@ -217,7 +227,7 @@ struct Line {
 impl Line {
     fn add(&mut self, via: Option<&str>, figure: Figure) {
         match figure {
-            Figure::Accesses(class, tally) => self.counts.add(class, tally),
+            Figure::Accesses(class, tally, _) => self.counts.add(class, tally),
             Figure::Missed(missed) => self.missed += missed,
             Figure::Placed(row) => self.touches.add(row),
         }

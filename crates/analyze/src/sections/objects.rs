@@ -129,13 +129,16 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
     rows.add_pages(dataset);
     let mut sorted = rows.all;
     let order = total.order();
-    let importance = |row: &Row| (order(&row.counts), Reverse(row.touches.bytes), Reverse(row.size));
-    sorted.sort_by(|(a, x), (b, y)| importance(x).cmp(&importance(y)).then_with(|| a.cmp(b)));
     // Where remote is no farther than local there is nothing to judge.
-    let mut judged = match usages::matters(dataset) {
-        true => classify::objects(&Usages::of(dataset)),
-        false => FxHashMap::default(),
+    let usages = usages::matters(dataset).then(|| Usages::of(dataset));
+    let working = usages.as_ref().map(classify::working).unwrap_or_default();
+    let mut judged = usages.as_ref().map(classify::objects).unwrap_or_default();
+    // What mostly waits for other threads comes last: where it lies makes no difference.
+    let waits = |group: &Group, row: &Row| working.get(group).is_some_and(|n| *n < row.counts.accesses() / 2);
+    let importance = |group: &Group, row: &Row| {
+        (waits(group, row), order(&row.counts), Reverse(row.touches.bytes), Reverse(row.size))
     };
+    sorted.sort_by_cached_key(|(group, row)| (importance(group, row), group.clone()));
     let rest = unattributed(dataset);
     let (mut in_part, mut untold) = (false, false);
     let row = |(group, mut row): (Group, Row)| {
