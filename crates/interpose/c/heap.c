@@ -205,11 +205,16 @@ HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame)
     if (block && numalens_charge(n)) tell_block(block, n, &record);
 }
 
-/* An object of a runtime, which has found it worth telling; allocated at `frames`, innermost first. What was touched of
- * its memory `since` then was touched for it. */
-HIDDEN int numalens_told_object(const void *object, size_t n, uint64_t since, const struct numalens_frame *frames, int count) {
-    struct wide_record record = {.operands = {0, 0, since}, .frames = frames, .frame_count = (uint32_t)count};
-    return tell_block(object, n, &record);
+HIDDEN int numalens_told_object(const struct told_object *object) {
+    const void *at = (const void *)object->address;
+    struct wide_record record = {.kind = NUMALENS_ALLOC, .call = NUMALENS_CALL_DECLARED, .time = know(key_of_told(at), object->bytes, 0),
+        .operands = {object->address, object->bytes, object->since, numalens_every ? 0 : object->around}, .mean = object->mean,
+        .frames = object->frames, .frame_count = (uint32_t)object->frame_count};
+    if (!record.time) return 0;
+    int told = numalens_tell_wide(&record);
+    if (told) numalens_process->lived = 1;
+    else forget(key_of_told(at), &record.time);
+    return told;
 }
 
 HIDDEN void numalens_told_free(const void *block) {

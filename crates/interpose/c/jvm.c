@@ -23,7 +23,7 @@ typedef uint64_t method_id;
 
 /* Functions of the tool interface, of a thread's native interface, and of the machine itself. */
 enum { SET_EVENT_NOTIFICATION = 1, DEALLOCATE = 46, CLASS_SIGNATURE = 47, SOURCE_FILE_NAME = 49, METHOD_NAME = 63, DECLARING_CLASS = 64,
-       LINE_NUMBERS = 69, STACK_TRACE = 103, SET_CALLBACKS = 121, GENERATE_EVENTS = 122, ADD_CAPABILITIES = 141 };
+       LINE_NUMBERS = 69, STACK_TRACE = 103, SET_CALLBACKS = 121, GENERATE_EVENTS = 122, ADD_CAPABILITIES = 141, SET_SAMPLING_INTERVAL = 155 };
 enum { NEW_WEAK_REFERENCE = 226, DELETE_WEAK_REFERENCE = 227 };
 enum { GET_ENVIRONMENT = 6 };
 /* Events; their callbacks stand in the order of their numbers. */
@@ -124,24 +124,65 @@ static void stub(environment env, const char *name, const void *start, int bytes
 }
 
 /* Objects that have been told, until they are gone. A place belongs to who has taken it until it says what is there;
- * from then on only collections change it, which are alone. */
-enum { OBJECTS = 4096, FRAMES = 32, NAME_BYTES = 64 };
+ * from then on only collections change it, which are alone. What collections look at lies together. */
+enum { OBJECTS = 8192, FRAMES = 24, NAME_BYTES = 64 };
 #define STAYS (UINT64_C(4) << 20) /* bytes of what ZGC does not move */
 enum state { FREE, TAKEN, LIVES, DEAD };
 struct object {
-    uint32_t state;
-    int frames;
-    uint64_t address, bytes;
+    uint64_t address;
     void *reference;
+    uint32_t state;
+};
+struct known {
+    uint64_t bytes, around;
+    int frames;
     char class_name[NAME_BYTES];
     struct numalens_frame at[FRAMES];
 };
 static struct object objects[OBJECTS];
+static struct known known[OBJECTS];
 static uint32_t first_free, ever_used; /* places behind that were never taken */
+
+static struct known *known_of(const struct object *object) { return &known[object - objects]; }
+
+/* Bytes between samples. A program shows what it is made of as it starts, so they are close together at first; farther
+ * apart where there would be more than so many within a tenth of a second, or as half of the places that are left are
+ * taken. */
+enum { INTERVAL_AT_FIRST = 64 << 10, LARGEST_INTERVAL = 64 << 20, MOST_SAMPLES = 200 };
+#define WINDOW_NS UINT64_C(100000000)
+/* Between two samples lies hardly ever more than so many times as much: memory behind was given by other threads. */
+enum { GAPS = 8 };
+static uint32_t interval = INTERVAL_AT_FIRST;
+static uint32_t taken, most_taken = OBJECTS / 2, samples_now;
+static uint64_t window;
+
+static void sample_less(uint32_t from) {
+    if (from >= LARGEST_INTERVAL || !__atomic_compare_exchange_n(&interval, &from, 2 * from, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) return;
+    CALL(tools, SET_SAMPLING_INTERVAL, tools, (int)(2 * from));
+}
+
+static void pace(void) {
+    uint64_t now = numalens_now() / WINDOW_NS, before = __atomic_exchange_n(&window, now, __ATOMIC_RELAXED);
+    if (before != now) __atomic_store_n(&samples_now, 0, __ATOMIC_RELAXED);
+    uint32_t from = __atomic_load_n(&interval, __ATOMIC_RELAXED);
+    if (__atomic_add_fetch(&samples_now, 1, __ATOMIC_RELAXED) > MOST_SAMPLES) {
+        __atomic_store_n(&samples_now, 0, __ATOMIC_RELAXED);
+        sample_less(from);
+    }
+    uint32_t most = __atomic_load_n(&most_taken, __ATOMIC_RELAXED);
+    if (most < OBJECTS && __atomic_load_n(&taken, __ATOMIC_RELAXED) > most
+        && __atomic_compare_exchange_n(&most_taken, &most, most + (OBJECTS - most + 1) / 2, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        sample_less(from);
+}
 
 static uint64_t address_of(const void *reference) {
     const uint64_t *handle = (const uint64_t *)((uint64_t)reference & ~UINT64_C(7));
     return handle ? *handle : 0;
+}
+
+static void leave(struct object *place, enum state state) {
+    __atomic_fetch_sub(&taken, 1, __ATOMIC_RELAXED);
+    __atomic_store_n(&place->state, state, __ATOMIC_RELEASE);
 }
 
 static struct object *take_place(environment jni) {
@@ -151,6 +192,7 @@ static struct object *take_place(environment jni) {
         uint32_t state = __atomic_load_n(&place->state, __ATOMIC_RELAXED);
         if ((state != FREE && state != DEAD) || !__atomic_compare_exchange_n(&place->state, &state, TAKEN, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) continue;
         if (state == DEAD) CALL(jni, DELETE_WEAK_REFERENCE, jni, place->reference);
+        __atomic_fetch_add(&taken, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&first_free, (first + i + 1) % OBJECTS, __ATOMIC_RELAXED);
         uint32_t behind = (uint32_t)(place - objects) + 1, used = __atomic_load_n(&ever_used, __ATOMIC_RELAXED);
         while (used < behind && !__atomic_compare_exchange_n(&ever_used, &used, behind, 0, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {}
@@ -176,32 +218,40 @@ static void class_name(char *to, const char *signature) {
 /* Between two collections memory is given once. */
 static uint64_t latest_collection;
 
-static int tell_object(const struct object *object) {
-    if (!numalens_told_object((const void *)object->address, object->bytes, latest_collection, object->at, object->frames)) return 0;
-    numalens_tell_text(NUMALENS_NAME, object->address, object->class_name, 0);
+/* `mean`: bytes between samples, when it is told for the first time. */
+static int tell_object(const struct object *object, uint64_t mean) {
+    const struct known *is = known_of(object);
+    struct told_object told = {.address = object->address, .bytes = is->bytes, .mean = mean, .around = is->around, .since = latest_collection,
+        .frames = is->at, .frame_count = is->frames};
+    if (!numalens_told_object(&told)) return 0;
+    numalens_tell_text(NUMALENS_NAME, object->address, is->class_name, 0);
     return 1;
 }
 
 static void sampled(environment env, environment jni, void *thread, void *handle, void *class, int64_t bytes) {
     (void)env, (void)thread;
-    if (bytes < 0 || (uint64_t)bytes < numalens_large || !numalens_connect()) return;
+    if (bytes <= 0 || !numalens_connect()) return;
+    pace();
+    uint64_t mean = __atomic_load_n(&interval, __ATOMIC_RELAXED);
     struct object *place = take_place(jni);
     if (!place) return;
+    struct known *is = known_of(place);
     char *signature = NULL;
-    place->bytes = (uint64_t)bytes;
-    place->frames = 0;
+    is->bytes = (uint64_t)bytes;
+    is->around = is->bytes < mean ? GAPS * mean : is->bytes;
+    is->frames = 0;
+    is->class_name[0] = 0;
     place->reference = ((void *(*)())(*jni)[NEW_WEAK_REFERENCE])(jni, handle);
-    place->class_name[0] = 0;
-    if (CALL(tools, STACK_TRACE, tools, NULL, 0, FRAMES, place->at, &place->frames)) place->frames = 0;
-    for (int i = 0; i < place->frames; i++) tell_method(place->at[i].method);
-    if (!CALL(tools, CLASS_SIGNATURE, tools, class, &signature, NULL)) class_name(place->class_name, signature);
+    if (CALL(tools, STACK_TRACE, tools, NULL, 0, FRAMES, is->at, &is->frames)) is->frames = 0;
+    for (int i = 0; i < is->frames; i++) tell_method(is->at[i].method);
+    if (!CALL(tools, CLASS_SIGNATURE, tools, class, &signature, NULL)) class_name(is->class_name, signature);
     deallocate(signature);
     /* A collection may come at any of these calls, and while this thread is here. */
     place->address = address_of(handle);
     int is_tracked = place->reference && address_of(place->reference) == place->address;
-    int is_told = place->address && (is_tracked || place->bytes >= STAYS) && tell_object(place);
+    int is_told = is->frames && place->address && (is_tracked || is->bytes >= STAYS) && tell_object(place, mean);
     if (!is_told || !is_tracked) {
-        __atomic_store_n(&place->state, place->reference ? DEAD : FREE, __ATOMIC_RELEASE);
+        leave(place, place->reference ? DEAD : FREE);
         return;
     }
     for (;;) {
@@ -212,7 +262,7 @@ static void sampled(environment env, environment jni, void *thread, void *handle
         if (!__atomic_compare_exchange_n(&place->state, &mine, TAKEN, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return;
         numalens_told_free((const void *)place->address);
         place->address = now;
-        tell_object(place);
+        tell_object(place, 0);
     }
 }
 
@@ -231,8 +281,8 @@ static void collection_ends(environment env) {
             uint64_t now = address_of(object->reference);
             if (now == object->address) continue;
             if (turn == 0) numalens_told_free((const void *)object->address);
-            else if (now) object->address = now, tell_object(object);
-            else __atomic_store_n(&object->state, DEAD, __ATOMIC_RELEASE);
+            else if (now) object->address = now, tell_object(object, 0);
+            else leave(object, DEAD);
         }
     latest_collection = numalens_now();
     numalens_phase(NUMALENS_REQUEST_END, COLLECTION);
@@ -255,6 +305,7 @@ static void begin(environment machine) {
         [SAMPLED_OBJECT_ALLOC - FIRST_EVENT] = sampled,
     };
     CALL(env, SET_CALLBACKS, env, callbacks, (int)sizeof callbacks);
+    if (samples && collects) CALL(env, SET_SAMPLING_INTERVAL, env, INTERVAL_AT_FIRST);
     const int events[] = {COMPILED_METHOD_LOAD, DYNAMIC_CODE_GENERATED, COLLECTION_START, COLLECTION_FINISH, SAMPLED_OBJECT_ALLOC};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
         int wanted = events[i] == SAMPLED_OBJECT_ALLOC ? samples && collects : events[i] < COLLECTION_START || collects;

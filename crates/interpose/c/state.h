@@ -120,7 +120,16 @@ HIDDEN void numalens_gave(enum numalens_call call, void *address, size_t n, uint
 HIDDEN void numalens_takes(void *address);
 HIDDEN void numalens_told_alloc(const void *block, size_t n, void *const *frame);
 HIDDEN void numalens_told_free(const void *block);
-HIDDEN int numalens_told_object(const void *object, size_t n, uint64_t since, const struct numalens_frame *frames, int count);
+/* An object of a runtime, which has found it worth telling. */
+struct told_object {
+    uint64_t address, bytes;
+    uint64_t mean;   /* bytes between samples, of which it is one; 0: it is none */
+    uint64_t around; /* it stands for what lies in so many bytes from its address on, up to the next that is told */
+    uint64_t since;  /* what was touched of its memory since then was touched for it */
+    const struct numalens_frame *frames; /* that wanted it, innermost first */
+    int frame_count;
+};
+HIDDEN int numalens_told_object(const struct told_object *object);
 
 /* python.c */
 HIDDEN void numalens_find_python(void);

@@ -201,13 +201,15 @@ impl HeapHandler<'_> {
         let caller = Caller { ip: ip.wrapping_sub(1), sp, bp, registers: None };
         let told = bytes.split_at(frames.min(bytes.len()));
         let (stack, site) = wanted_at(live, &mut self.session.images, &caller, told);
+        let around = if is_of_runtime(how, frames) { own_mapping } else { 0 };
         let whole_pages = own_mapping != 0 || matches!(how, Call::Mmap | Call::Protect);
         let (process, within) = (live.id, how == Call::Declared);
         let mut of_first = None;
         for place in places {
             let (address, size) = (place.start, place.end - place.start);
             let weight = if how == Call::Protect { size } else { weight };
-            let new = NewBlock { process, thread, time_ns, address, size, weight, site, stack, whole_pages, within };
+            let new =
+                NewBlock { process, thread, time_ns, address, size, weight, site, stack, whole_pages, within, around };
             let object = self.session.objects.allocate(&mut live.blocks, &new);
             of_first.get_or_insert(object);
             if let Some(call) = call(how) {
@@ -223,12 +225,13 @@ impl HeapHandler<'_> {
                 });
             }
         }
+        let end = if around > 0 { live.blocks.at(first.start).map_or(first.end, |block| block.end) } else { first.end };
         if let (Some((_, flags, _)), Some(object)) = (map, of_first) {
             let brought_in = flags & (libc::MAP_POPULATE | libc::MAP_LOCKED) as u32 != 0;
             let by = brought_in.then_some((site, stack));
             self.remaps(note.pid, address..address.saturating_add(size), by, time_ns, (thread, object));
         }
-        of_first.map(|object| (object, first))
+        of_first.map(|object| (object, first.start..end))
     }
 
     /// The program has named a block.

@@ -49,14 +49,15 @@ impl HeapHandler<'_> {
                 let thread = self.session.threads.at(live.id, note.tid, time_ns);
                 let since_ns = if *before == 0 { time_ns } else { self.session.since_start(*before) };
                 let (object, place) = self.allocated(notes, note, time_ns, thread)?;
+                let of_runtime = is_of_runtime(*call, *frames);
                 let end = match own_mapping {
+                    _ if of_runtime => place.end,
                     0 => place.end,
                     bytes => Page::of(place.start).address().saturating_add(*bytes),
                 };
                 let pages = Page::of(place.start)..Page::behind(end);
                 let grown = *call == Call::Realloc;
                 // What is mapped is clear. Runtimes clear what they give.
-                let of_runtime = is_of_runtime(*call, *frames);
                 let filled = grown || of_runtime || *call == Call::Calloc && *own_mapping == 0;
                 let told = of_runtime.then(|| self.session.objects.place_of(object));
                 Some(Change::Claimed(Claimed { object, pages, tid: note.tid, since_ns, filled, grown, told }))

@@ -63,6 +63,9 @@ pub struct NewBlock {
     pub whole_pages: bool,
     /// It was carved out of memory that is there already, which may be a block too.
     pub within: bool,
+    /// It is one of a runtime's objects that were sampled, and stands for what lies in so many bytes from its address
+    /// on, up to the next one; 0: it is none.
+    pub around: u64,
 }
 
 /// All objects of a recording.
@@ -101,11 +104,17 @@ impl Objects {
 
     /// Registers a heap block.
     pub fn allocate(&mut self, blocks: &mut Blocks, new: &NewBlock) -> ObjectId {
-        let range = new.address..new.address.saturating_add(new.size.max(1));
-        let depth = if new.within { blocks.depth_of(&range) } else { 0 };
-        self.release_declared(blocks, depth, range.clone(), new.time_ns);
+        let mut range = new.address..new.address.saturating_add(new.size.max(1));
+        let mut depth = 0;
+        if new.around > 0 {
+            self.release_within(blocks, new.address, new.time_ns);
+            range.end = blocks.make_room(new.address, new.around);
+        } else {
+            depth = if new.within { blocks.depth_of(&range) } else { 0 };
+            self.release_declared(blocks, depth, range.clone(), new.time_ns);
+        }
         if !new.within {
-            self.release_level(&mut blocks.by_start, range, new.time_ns);
+            self.release_level(&mut blocks.by_start, range.clone(), new.time_ns);
         }
         let of_stack = self.own_per_stack.entry((new.process, new.stack)).or_default();
         let own = new.size >= OWN_OBJECT_BYTES && *of_stack < MOST_PER_STACK;
@@ -129,11 +138,11 @@ impl Objects {
         let object = &mut self.rows[id.0 as usize];
         object.size = object.size.saturating_add(new.weight.max(new.size));
         object.count = object.count.saturating_add(count);
-        let end = new.address.saturating_add(new.size.max(1));
         if new.within && blocks.declared.len() == depth {
             blocks.declared.push(Level::new());
         }
         let level = if new.within { &mut blocks.declared[depth] } else { &mut blocks.by_start };
+        let end = range.end;
         level.insert(new.address, Block { end, object: id, own, whole_pages: new.whole_pages, born_ns: new.time_ns });
         id
     }

@@ -122,6 +122,24 @@ impl Blocks {
         known.unwrap_or(Owner::Nobody)
     }
 
+    /// Has a sample of a runtime's objects begin at `start`, which stands for what follows: one that reaches so far
+    /// ends there, or before the page, as pages are one object's where that can be. Where it ends itself: within
+    /// `around` bytes, before the next one, and with the memory that both are in.
+    pub fn make_room(&mut self, start: u64, around: u64) -> u64 {
+        let memory = holder(&self.by_start, start).map_or(u64::MAX, |(_, block)| block.end);
+        if self.declared.is_empty() {
+            self.declared.push(Level::new());
+        }
+        let level = &mut self.declared[0];
+        if let Some((&before, block)) = level.range_mut(..start).next_back() {
+            let page = Page::of(start).address();
+            block.end = block.end.min(if page > before { page } else { start });
+        }
+        let next = level.range(start + 1..).next().map_or(u64::MAX, |(&next, _)| next);
+        let next = if Page::of(next) > Page::of(start) { Page::of(next).address() } else { next };
+        start.saturating_add(around).min(next).min(memory).max(start + 1)
+    }
+
     /// In which level of those that were declared a block belongs: behind all that have one around it.
     pub fn depth_of(&self, range: &Range<u64>) -> usize {
         let has_around = |level: &&Level| {
