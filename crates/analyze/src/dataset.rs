@@ -44,14 +44,17 @@ pub struct Dataset {
 }
 
 impl Dataset {
-    /// The line that wanted what is allocated, or touched first, on a stack.
+    /// The line that wanted what is allocated, or touched first, on a stack; none: the program's runtime did, which has
+    /// a name for it.
     pub fn wanted_at(&self, stack: Option<StackId>, site: Option<SiteId>) -> Option<OwnPlace> {
         let wrappers = self.derived.wrappers.get_or_init(|| {
             let allocations = self.memory.objects.values().map(|object| (object.stack, object.site));
             let touches = self.memory.placed.iter().map(|pages| (pages.stack, pages.site));
             Wrappers::new(&self.code, allocations.chain(touches))
         });
-        wrappers.own_place(&self.code, stack, site)
+        let place = wrappers.own_place(&self.code, stack, site)?;
+        let is_runtimes = || stack.and_then(|stack| self.code.runtime_memory(stack)).is_some();
+        (self.code.own_frame(place.site).is_some() || !is_runtimes()).then_some(place)
     }
 
     /// What its memory is used for, summed when it is first asked for.

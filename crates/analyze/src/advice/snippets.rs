@@ -2,7 +2,6 @@
 
 mod c;
 mod fortran;
-mod haskell;
 mod managed;
 mod rust;
 mod settings;
@@ -23,6 +22,7 @@ pub enum Language {
     Java,
     Go,
     Python,
+    JavaScript,
 }
 
 /// The language of a place. Where the file does not say, or is of the runtime itself, that of the runtime that was
@@ -39,10 +39,14 @@ pub fn language(place: Option<&Location>, managed: Option<Managed>, openmp: bool
         Some("java" | "kt" | "scala") => Language::Java,
         Some("go") => Language::Go,
         Some("py" | "pyx") => Language::Python,
+        Some("js" | "mjs" | "cjs" | "ts") => Language::JavaScript,
         Some(_) if !(managed == Some(Managed::Python) && is_pythons) => Language::C { openmp },
         _ => match managed {
             Some(Managed::Java) => Language::Java,
             Some(Managed::Python) => Language::Python,
+            Some(Managed::JavaScript) => Language::JavaScript,
+            Some(Managed::Haskell) => Language::Haskell,
+            Some(Managed::Go) => Language::Go,
             None => Language::C { openmp },
         },
     }
@@ -56,7 +60,8 @@ pub fn in_code(remedy: Remedy, language: Language, name: Option<&str>) -> String
         Language::C { openmp } => c::in_c(remedy, openmp),
         Language::Fortran => like_c(fortran::in_fortran(remedy)),
         Language::Rust => like_c(rust::in_rust(remedy)),
-        Language::Haskell => like_c(haskell::in_haskell(remedy)),
+        Language::Haskell => managed::in_haskell(remedy),
+        Language::JavaScript => managed::in_javascript(remedy),
         Language::Java => managed::in_java(remedy),
         Language::Go => managed::in_go(remedy),
         Language::Python => managed::in_python(remedy),
@@ -79,6 +84,7 @@ mod tests {
             Language::Java,
             Language::Go,
             Language::Python,
+            Language::JavaScript,
         ];
         for remedy in Remedy::ALL.iter().copied() {
             for language in languages {

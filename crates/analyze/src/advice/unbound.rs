@@ -6,6 +6,7 @@
 
 use super::candidate::LEAST_GAIN;
 use crate::dataset::usages::Usages;
+use crate::facts::runtime::Managed;
 use crate::model::tally;
 use numalens_profile::ids::ThreadId;
 use rustc_hash::FxHashSet;
@@ -15,6 +16,8 @@ pub struct Unbound {
     pub threads: u64,
     /// Percent that the memory time would grow by.
     pub cost: f64,
+    /// What binds threads, in words of the program's language.
+    pub how: &'static str,
 }
 
 /// What the pinning log says when the machine alone has placed a thread.
@@ -41,7 +44,14 @@ pub fn of(usages: &Usages) -> Option<Unbound> {
         wandering.add(None, to, accesses * part);
     }
     let cost = -usages.model.gain(&usages.traffic, &wandering).estimate;
-    (kept.len() > 1 && cost >= LEAST_GAIN).then_some(Unbound { threads: kept.len() as u64, cost })
+    (kept.len() > 1 && cost >= LEAST_GAIN).then(|| {
+        let how = match dataset.code.managed() {
+            Some(Managed::Haskell) => "+RTS -qa, numactl",
+            Some(_) => "numactl, taskset",
+            None => "OMP_PROC_BIND, numactl",
+        };
+        Unbound { threads: kept.len() as u64, cost, how }
+    })
 }
 
 impl Unbound {
@@ -49,8 +59,8 @@ impl Unbound {
     pub fn words(&self) -> String {
         format!(
             "the program binds none of {} threads, the virtual machine keeps each on its node; where nothing does, the \
-             memory time may be {:.0} % longer: see `record --placement none`, and bind them (OMP_PROC_BIND, numactl)",
-            self.threads, self.cost
+             memory time may be {:.0} % longer: see `record --placement none`, and bind them ({})",
+            self.threads, self.cost, self.how
         )
     }
 }

@@ -116,8 +116,10 @@ impl Code {
         }
         let modules: FxHashMap<ModuleId, NamedModule> =
             modules.into_iter().map(|m| (m.module, NamedModule::new(m.path))).collect();
+        let of_modules = modules.values().filter_map(|module| runtime::managed_by(&module.file_name));
+        let managed = of_modules.chain(functions.iter().filter_map(|f| runtime::managed_with(&f.name))).min();
         Code {
-            managed: modules.values().filter_map(|module| runtime::managed_by(&module.file_name)).min(),
+            managed,
             modules,
             sites,
             functions: ById::new(functions.into_iter().map(|f| (f.function.0, f.name)).collect()),
@@ -182,12 +184,14 @@ impl Code {
 
     /// What the program's runtime has taken memory for that was asked for on a call stack.
     pub fn runtime_memory(&self, stack: StackId) -> Option<RuntimeMemory> {
-        self.managed?;
-        let is_its = |site: &SiteId| self.module_name(*site).and_then(runtime::managed_by).is_some();
+        let is_linked_in = self.managed? > Managed::JavaScript;
+        let is_its = |site: &SiteId| is_linked_in || self.module_name(*site).and_then(runtime::managed_by).is_some();
         let frames = self.walk(stack).filter(is_its).filter_map(|site| self.frames(site));
-        runtime::memory_of(
-            frames.flatten().filter_map(|frame| self.functions.get(frame.function.0)).map(|name| &**name),
-        )
+        let functions = frames.flatten().filter_map(|frame| self.functions.get(frame.function.0)).map(|name| &**name);
+        runtime::memory_of(functions).or_else(|| {
+            let asked_by = self.module_name(self.walk(stack).next()?)?;
+            (runtime::managed_by(asked_by) == Some(Managed::Java)).then_some(runtime::OF_JAVA)
+        })
     }
 
     /// The language whose runtime was there.

@@ -137,6 +137,9 @@ fn is_named(module: &str, name: &str) -> bool {
 pub enum Managed {
     Java,
     Python,
+    JavaScript,
+    Haskell,
+    Go,
 }
 
 /// The language whose runtime a module (by file name) is.
@@ -144,7 +147,24 @@ pub fn managed_by(module: &str) -> Option<Managed> {
     if module == "libjvm.so" {
         return Some(Managed::Java);
     }
+    if module == "node" || module == "nodejs" || module.starts_with("libnode.so") {
+        return Some(Managed::JavaScript);
+    }
     python::is_interpreter(module).then_some(Managed::Python)
+}
+
+/// The language whose runtime is linked into a program that has a function of this name.
+pub fn managed_with(function: &str) -> Option<Managed> {
+    let is_any = |names: &[&str]| names.contains(&function);
+    if function.starts_with("stg_") || is_any(&["hs_main", "hs_init_ghc", "scheduleWaitThread"]) {
+        Some(Managed::Haskell)
+    } else if is_any(&["runtime.mallocgc", "runtime.main", "runtime.mstart", "runtime.schedule", "runtime.goexit"])
+        || is_any(&["runtime.rt0_go", "runtime.schedinit", "runtime.gcBgMarkWorker", "runtime.newstack"])
+    {
+        Some(Managed::Go)
+    } else {
+        None
+    }
 }
 
 /// What a runtime takes memory for.
@@ -155,7 +175,7 @@ pub struct RuntimeMemory {
     pub is_its_own: bool,
 }
 
-/// By a part of the name of a function on the call stack that asked for it.
+/// By a part of the name of a function on the call stack that asked for it; the first of these that is on it.
 const MEMORY: &[(&str, RuntimeMemory)] = &[
     ("metaspace::", its_own("Java metaspace")),
     ("CodeHeap::", its_own("Java code cache")),
@@ -166,8 +186,18 @@ const MEMORY: &[(&str, RuntimeMemory)] = &[
     ("Generation::", programs("Java heap (Serial)")),
     ("ZPhysicalMemory", programs("Java heap (ZGC)")),
     ("ShenandoahHeap::", programs("Java heap (Shenandoah)")),
+    ("Unsafe_AllocateMemory", programs("Java direct memory")),
     ("_PyObject_ArenaMmap", programs("Python objects")),
     ("_PyMem_ArenaAlloc", programs("Python objects")),
+    ("allocNursery", programs("Haskell nurseries")),
+    ("stg_newByteArray", programs("Haskell byte arrays")),
+    ("stg_newPinnedByteArray", programs("Haskell byte arrays")),
+    ("stg_newAlignedPinnedByteArray", programs("Haskell byte arrays")),
+    ("stg_newArray", programs("Haskell arrays")),
+    ("getMBlock", programs("Haskell heap")),
+    ("v8::internal::NewSpace", programs("JavaScript objects")),
+    ("v8::internal::MemoryAllocator", programs("JavaScript objects")),
+    ("NodeArrayBufferAllocator", programs("JavaScript array buffers")),
 ];
 
 const fn its_own(name: &'static str) -> RuntimeMemory {
@@ -178,9 +208,13 @@ const fn programs(name: &'static str) -> RuntimeMemory {
     RuntimeMemory { name, is_its_own: false }
 }
 
+/// What Java's virtual machine has asked for otherwise.
+pub const OF_JAVA: RuntimeMemory = its_own("Java virtual machine");
+
 /// What one of these functions asked for.
-pub fn memory_of<'a>(mut functions: impl Iterator<Item = &'a str>) -> Option<RuntimeMemory> {
-    functions.find_map(|function| Some(MEMORY.iter().find(|(part, _)| function.contains(part))?.1))
+pub fn memory_of<'a>(functions: impl Iterator<Item = &'a str>) -> Option<RuntimeMemory> {
+    let rank = |function: &str| MEMORY.iter().position(|(part, _)| function.contains(part));
+    Some(MEMORY[functions.filter_map(rank).min()?].1)
 }
 
 /// Beginnings of the names of functions that collect garbage: of GHC, Go, CPython, V8, .NET, Julia, Ruby.

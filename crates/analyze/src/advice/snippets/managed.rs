@@ -89,3 +89,63 @@ pub fn in_python(remedy: Remedy) -> &'static str {
         }
     }
 }
+
+/// Lines for a remedy.
+pub fn in_haskell(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::ParallelInitialisation => {
+            "-- fill each block in the capability that will use it, in place of one fill by main\nforM_ (zip [0 ..] blocks) $ \\(cap, (from, to)) ->\n    forkOn cap $ forM_ [from .. to - 1] $ \\i -> writeArray ARRAY i (initial i)"
+        }
+        Remedy::LocalAllocation
+        | Remedy::LocalStack
+        | Remedy::BlockPlacement
+        | Remedy::AlignOrPad
+        | Remedy::AlignToHugePages => {
+            "-- make each part in the capability that uses it: what it allocates lies in its own nursery\nforkOn cap $ do\n    own <- newArray (from, to) initial :: IO (IOUArray Int Double)\n    work own"
+        }
+        Remedy::Replicate => {
+            "-- once it is complete: a copy made by the capability that reads it\nforkOn cap $ do\n    mine <- freeze =<< (thaw ARRAY :: IO (IOUArray Int Double)) :: IO (UArray Int Double)\n    work mine"
+        }
+        Remedy::SplitLine => {
+            "own <- replicateM caps (newIORef 0)   -- one for each capability, made in it; their sum is taken at the end"
+        }
+        Remedy::Interleave
+        | Remedy::DropPolicy
+        | Remedy::FreshPages
+        | Remedy::CoLocateThreads
+        | Remedy::PinThreads
+        | Remedy::LocalText
+        | Remedy::ReplicateText
+        | Remedy::MoveToTier => {
+            "forkOn cap work      -- in place of forkIO, and run with +RTS -N -xp -qa (bind capabilities to CPUs)"
+        }
+    }
+}
+
+/// Lines for a remedy.
+pub fn in_javascript(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::LocalAllocation
+        | Remedy::LocalStack
+        | Remedy::ParallelInitialisation
+        | Remedy::BlockPlacement
+        | Remedy::AlignOrPad
+        | Remedy::AlignToHugePages => {
+            "// in the worker: make and fill the part that it uses; new SharedArrayBuffer reserves, the first write places\nconst own = new Float64Array(ARRAY, begin * 8, end - begin);\nfor (let i = 0; i < own.length; i++) own[i] = initial(begin + i);"
+        }
+        Remedy::Replicate => {
+            "// once it is complete: a copy made by the worker that reads it\nconst mine = new Float64Array(ARRAY).slice();"
+        }
+        Remedy::SplitLine => {
+            "const own = new BigInt64Array(buffer, worker * 128, 1);   // two lines: processors fetch them in pairs"
+        }
+        Remedy::Interleave
+        | Remedy::DropPolicy
+        | Remedy::FreshPages
+        | Remedy::CoLocateThreads
+        | Remedy::PinThreads
+        | Remedy::LocalText
+        | Remedy::ReplicateText
+        | Remedy::MoveToTier => "nothing in JavaScript itself: see the settings below",
+    }
+}

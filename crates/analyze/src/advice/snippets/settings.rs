@@ -7,6 +7,7 @@ use crate::model::patterns::Remedy;
 pub fn without_code(remedy: Remedy, language: Language) -> &'static str {
     match language {
         Language::Java => of_java(remedy),
+        Language::Haskell => of_haskell(remedy),
         _ => of_any(remedy, language == Language::C { openmp: true }),
     }
 }
@@ -38,6 +39,31 @@ fn of_java(remedy: Remedy) -> &'static str {
             "java -XX:-RestrictContended allows @jdk.internal.vm.annotation.Contended in your own classes"
         }
         Remedy::DropPolicy | Remedy::MoveToTier => of_any(remedy, false),
+    }
+}
+
+/// Options of GHC's runtime.
+fn of_haskell(remedy: Remedy) -> &'static str {
+    match remedy {
+        Remedy::ParallelInitialisation
+        | Remedy::BlockPlacement
+        | Remedy::LocalAllocation
+        | Remedy::LocalStack
+        | Remedy::FreshPages
+        | Remedy::AlignOrPad
+        | Remedy::Interleave => {
+            "+RTS --numa -A64m -n4m -qa: each capability allocates on its node and has its thread bound there (--numa wants a runtime that is built with libnuma); else one process for each node: numactl --cpunodebind=N --membind=N PROGRAM +RTS -N"
+        }
+        Remedy::PinThreads | Remedy::CoLocateThreads => {
+            "+RTS -N -qa binds capabilities to CPUs; a whole process on one node: numactl --cpunodebind=N --localalloc PROGRAM +RTS -NCPUS_OF_NODE"
+        }
+        Remedy::Replicate
+        | Remedy::DropPolicy
+        | Remedy::ReplicateText
+        | Remedy::LocalText
+        | Remedy::AlignToHugePages
+        | Remedy::SplitLine
+        | Remedy::MoveToTier => of_any(remedy, false),
     }
 }
 
