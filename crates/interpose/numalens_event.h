@@ -127,6 +127,7 @@ enum numalens_told {
     NUMALENS_TOLD_CODE = 2,
     NUMALENS_TOLD_STUB = 3,
     NUMALENS_TOLD_PYTHON = 4,
+    NUMALENS_TOLD_PERF_MAP = 5,
 };
 
 enum numalens_call {

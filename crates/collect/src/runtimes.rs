@@ -12,6 +12,7 @@ mod jvm;
 mod lines;
 mod log;
 mod looker;
+mod perf_maps;
 mod python;
 
 pub use log::RuntimeLog;
@@ -22,6 +23,7 @@ use looker::{Looker, Seen};
 use numalens_event::runtime_log::Told;
 use numalens_profile::ids::{FunctionId, ModuleId};
 use numalens_profile::tables::{self, Frame, Module, PERF_MAP, Site};
+use perf_maps::PerfMaps;
 use python::Python;
 use rustc_hash::FxHashMap;
 
@@ -47,6 +49,7 @@ pub struct Runtimes {
     machines: FxHashMap<u32, Jvm>,
     /// There once an interpreter has been told.
     looker: Option<Looker>,
+    maps: PerfMaps,
 }
 
 /// The address that stands for a bytecode of a method. The highest bit tells it from code.
@@ -83,7 +86,7 @@ impl Runtimes {
 
     /// Takes in what is new in the log.
     fn hear(&mut self, is_over: bool) {
-        let Runtimes { log, machines, looker } = self;
+        let Runtimes { log, machines, looker, maps } = self;
         let Some(log) = log else { return };
         log.read(is_over, |record| match record.kind {
             Told::Python => {
@@ -93,6 +96,7 @@ impl Runtimes {
                     looker.get_or_insert_with(Looker::begin).add(record.pid, python);
                 }
             }
+            Told::PerfMap => maps.asked(record.pid),
             Told::Method | Told::Code | Told::Stub => machines.entry(record.pid).or_default().take_in(record),
         });
     }
@@ -101,13 +105,22 @@ impl Runtimes {
     pub fn names(&mut self, sites: &[Site], modules: &[Module]) -> ToldNames {
         self.hear(true);
         let mut names = Names::default();
-        if self.machines.is_empty() {
-            return names.told;
-        }
         let pids: FxHashMap<ModuleId, u32> = modules.iter().filter_map(made_by).collect();
+        let mut others: FxHashMap<u32, Vec<&Site>> = FxHashMap::default();
         for site in sites {
-            let Some(machine) = site.module.and_then(|module| self.machines.get(pids.get(&module)?)) else { continue };
-            names.add(site, machine.levels(site.address));
+            let Some(pid) = site.module.and_then(|module| pids.get(&module)) else { continue };
+            let levels = self.machines.get(pid).map(|machine| machine.levels(site.address)).unwrap_or_default();
+            if levels.is_empty() {
+                others.entry(*pid).or_default().push(site);
+            }
+            names.add(site, levels);
+        }
+        for (pid, mut sites) in others {
+            sites.sort_by_key(|site| (site.address, site.site));
+            let addresses: Vec<u64> = sites.iter().map(|site| site.address).collect();
+            for (site, level) in sites.into_iter().zip(self.maps.levels(pid, &addresses)) {
+                names.add(site, level.into_iter().collect());
+            }
         }
         names.told
     }

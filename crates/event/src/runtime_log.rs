@@ -45,6 +45,8 @@ crate::numbered! {
         Stub = 3,
         /// CPython runs: the second number of its version, the state of one of its threads, the type of code objects.
         Python = 4,
+        /// The library has asked a runtime (Node.js) to write the names of its code to `/tmp/perf-PID.map`.
+        PerfMap = 5,
     }
 }
 

@@ -95,6 +95,7 @@ mod meta;
 mod meta_words;
 mod ours;
 mod pack;
+pub mod perf_map;
 mod pinning;
 pub mod place;
 pub mod python;

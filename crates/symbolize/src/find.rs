@@ -138,7 +138,7 @@ fn build_id_places(id: &str, options: &Options) -> Vec<PathBuf> {
 pub(crate) fn places(path: &str, recorded: &str, options: &Options) -> Vec<PathBuf> {
     let map = PathMap(&options.path_map);
     if let Some(pid) = path.strip_prefix(PERF_MAP) {
-        return vec![map.apply(&PathBuf::from(format!("/tmp/perf-{pid}.map")))];
+        return pid.parse().map(|pid| map.apply(&numalens_profile::perf_map::path_of(pid))).into_iter().collect();
     }
     let here = map.apply(Path::new(path.strip_suffix(" (deleted)").unwrap_or(path)));
     let mut places = build_id_places(&recorded.to_ascii_lowercase(), options);

@@ -1,7 +1,7 @@
 //! Names for a profile: functions, source lines and inlined calls for its sites, readable names for its objects.
 //!
 //! ```text
-//! sites, modules --(find: which files?)--> files --(dwarf, symbols, plt, perf_map)--> names --(rows)--> functions,
+//! sites, modules --(find: which files?)--> files --(dwarf, symbols, plt, go, perf map)--> names --(rows)--> functions,
 //!                                                                                                       frames
 //! ```
 //!
@@ -38,7 +38,6 @@ mod go;
 mod listing;
 mod module;
 mod path_map;
-mod perf_map;
 mod places;
 mod plt;
 mod rows;

@@ -12,7 +12,8 @@ use crate::path_map::PathMap;
 use crate::plt::Stubs;
 use crate::spin;
 use crate::symbols::{self, Symbol};
-use crate::{perf_map, rows::Named};
+use crate::rows::Named;
+use numalens_profile::perf_map;
 use numalens_profile::tables::{Module, PERF_MAP};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -84,12 +85,12 @@ fn name_by(module: &Module, addresses: &[u64], options: &Options, dwarf: Dwarf) 
 }
 
 fn generated(pid: u32, addresses: &[u64], options: &Options, named: &mut Named) {
-    let path = PathMap(&options.path_map).apply(&PathBuf::from(format!("/tmp/perf-{pid}.map")));
+    let path = PathMap(&options.path_map).apply(&perf_map::path_of(pid));
     let all = addresses.len() as u64;
     match Bytes::open(&path) {
         Ok(map) => {
             for (frames, symbol) in named.frames.iter_mut().zip(perf_map::look_up(addresses, &map)) {
-                *frames = symbol.map(RawFrame::alone).unwrap_or_default();
+                *frames = symbol.map(RawFrame::made_at_run_time).into_iter().collect();
             }
             let unnamed = named.frames.iter().filter(|frames| frames.is_empty()).count() as u64;
             named.add(Cause::NoSymbols(path), unnamed);
@@ -206,6 +207,12 @@ impl RawFrame {
     /// The only frame of an address, without room for more: there are as many lists as addresses.
     fn alone(symbol: Symbol) -> Vec<Self> {
         vec![RawFrame { function: Some(symbol.name), file: None, line: None, start: Some(symbol.start) }]
+    }
+
+    /// That of code that a runtime has made.
+    fn made_at_run_time(named: perf_map::Named) -> Self {
+        let perf_map::Named { function, file, line, start } = named;
+        RawFrame { function: Some(function.into()), file, line, start: Some(start) }
     }
 
     fn is_stub(&self) -> bool {

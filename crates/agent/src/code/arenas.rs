@@ -25,12 +25,16 @@
 use crate::call;
 use crate::sys::{self, PAGE, raw};
 use alloc::vec::Vec;
-use core::ops::Range;
+use core::ops::{Range, RangeInclusive};
 use numalens_translator::{Cache, Room};
 
 /// Bytes of an arena: address space; memory as it fills. One half is hot, the other cold. Where there is no room for a
 /// large one (runtimes reserve gigabytes around their code), a smaller one does.
 const ARENA_SIZES: [u64; 3] = [128 << 20, 16 << 20, 2 << 20];
+/// Bytes that a program reserves for code that it will make; more is a heap, less can be reached.
+const MAY_BE_FOR_CODE: RangeInclusive<u64> = 128 << 20..=1 << 30;
+/// Bytes of an arena for such code.
+const BESIDE: u64 = ARENA_SIZES[1];
 /// Bytes of a half of a segment, at most: where an arena's half is smaller, it is one segment.
 const HALF: u64 = 4 << 20;
 /// Least bytes of that, however little code is to be kept.
@@ -254,6 +258,24 @@ impl Arenas {
     /// The epoch: who goes on now goes to nothing that was closed in it or before.
     pub fn epoch(&self) -> Epoch {
         self.epoch
+    }
+
+    /// The program has reserved addresses, perhaps for code: V8 takes 512 MiB for each isolate, one beside the other,
+    /// so that there is no room in reach any more when the code comes. It is taken now where no arena reaches.
+    pub fn prepare_for(&mut self, reserved: &Range<u64>) {
+        let bytes = reserved.end - reserved.start;
+        if !MAY_BE_FOR_CODE.contains(&bytes) || reserved.end < 1 << 31 {
+            return;
+        }
+        if self.list.iter().any(|arena| arena.reaches(reserved.start) && arena.reaches(reserved.end)) {
+            return;
+        }
+        let beside = |distance: u64| (reserved.start & !(HUGE - 1)).checked_sub(distance + BESIDE);
+        let mut candidates = (0..FIRST_DISTANCE).step_by(STEP as usize).filter_map(beside);
+        let protection = raw::PROT_READ | raw::PROT_WRITE | raw::PROT_EXEC;
+        if let Some(start) = candidates.find(|&at| sys::map_private_at(at, BESIDE, protection).is_ok()) {
+            self.list.push(Arena::new(start, BESIDE, self.half));
+        }
     }
 
     /// Free space near `ip`.

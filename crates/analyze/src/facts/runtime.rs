@@ -44,6 +44,7 @@ const SYSTEM_SOURCES: &[&str] = &[
     "javax/",
     "jdk/",
     "sun/",
+    "node:",
     "./string/",
     "../sysdeps/",
     "./malloc/",

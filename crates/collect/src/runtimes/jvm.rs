@@ -65,7 +65,7 @@ impl Jvm {
             Told::Code => self.compiled(fields),
             Told::Stub => self.stub(fields),
             // Of another runtime.
-            Told::Python => None,
+            Told::Python | Told::PerfMap => None,
         };
     }
 

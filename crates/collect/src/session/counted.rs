@@ -208,11 +208,10 @@ impl Session {
 
     /// The site of an instruction of a process.
     pub fn site_at(&mut self, pid: i32, address: u64) -> SiteId {
-        let place = match self.processes.get(pid) {
-            Some(process) => process.place(address),
-            None => Place { module: None, address },
-        };
-        self.images.code.site(place)
+        match self.processes.get(pid) {
+            Some(process) => process.executed(&mut self.images, address),
+            None => self.images.code.site(Place { module: None, address }),
+        }
     }
 
     /// Adds a thread's accesses to a page, or those of them that missed its private cache.

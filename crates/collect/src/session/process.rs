@@ -18,7 +18,7 @@ use crate::homes::{Permissions, read_maps};
 use crate::unwind::{AddressSpace, combine};
 use instructions::{CodeAt, Instructions};
 use numalens_isa as isa;
-use numalens_profile::ids::{ProcessId, StackId};
+use numalens_profile::ids::{ProcessId, SiteId, StackId};
 use numalens_profile::tables;
 use numalens_profile::words::SystemCall;
 use own_memory::OwnMemory;
@@ -221,6 +221,16 @@ impl LiveProcess {
             Some((module, _, bias)) => Place { module: Some(*module), address: address.wrapping_sub(*bias) },
             None => Place { module: vma.made, address },
         }
+    }
+
+    /// The site of an instruction that was executed: where no file is, a runtime has made it. (V8 makes memory
+    /// executable after it was mapped.)
+    pub fn executed(&self, images: &mut Images, address: u64) -> SiteId {
+        let mut place = self.place(address);
+        if place.module.is_none() && self.vmas.find(address).is_some_and(|vma| vma.image.is_none()) {
+            place.module = Some(images.made_code(self.pid));
+        }
+        images.code.site(place)
     }
 
     /// The call stack of a sample: one of before, where nothing that this followed from is other than then. A loop that

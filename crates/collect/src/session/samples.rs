@@ -60,7 +60,7 @@ impl SampleHandler<'_> {
         let stack = live.stack(&mut self.session.images, &caller, batch.stack(sampled), batch.chain(sampled));
         match sampled.kind {
             EventKind::Fault => {
-                let site = self.session.images.code.site(live.place(ip));
+                let site = live.executed(&mut self.session.images, ip);
                 let call = sampled.in_call.then(|| live.system_call(&mut self.session.images, ip));
                 let fault = Touched { thread, node, policy, site, stack, call };
                 self.faulted(pid, record.cpu, &registers, sampled.address, fault, time_ns);
@@ -107,7 +107,7 @@ impl SampleHandler<'_> {
     ) {
         let pid = record.pid as i32;
         let Some(live) = self.session.processes.get(pid) else { return };
-        let site = self.session.images.code.site(live.place(access.ip));
+        let site = live.executed(&mut self.session.images, access.ip);
         let process = live.id;
         let Some(object) = self.object_at(pid, access.address, time_ns) else {
             // Not an address of this process: the registers had changed after all.
@@ -155,7 +155,7 @@ impl SampleHandler<'_> {
         let Some(access) = seen.access else { return };
         let address = seen.address.unwrap_or(sampled.address);
         let Some(live) = self.session.processes.get(pid) else { return };
-        let (process, site) = (live.id, self.session.images.code.site(live.place(sampled.ip)));
+        let (process, site) = (live.id, live.executed(&mut self.session.images, sampled.ip));
         let Some(object) = self.object_at(pid, address, time_ns) else {
             self.session.tally.no_access += 1;
             return;

@@ -97,6 +97,9 @@ impl Change for Map {
         }
         done.maps().insert(mapping);
         maps::log(memory, &mapping, offset, &name);
+        if anonymous && protection as u32 == raw::PROT_NONE {
+            done.code.env.arenas.prepare_for(&(start..end));
+        }
     }
 
     fn brought_in(&self, &[_, bytes, _, flags, ..]: &[u64; 6], result: u64, _heap_end: u64) -> Option<Written> {
