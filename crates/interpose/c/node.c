@@ -10,7 +10,7 @@ extern char *getenv(const char *name);
 
 #define VARIABLE "NODE_OPTIONS"
 #define OPTION "--perf-basic-prof-only-functions"
-#define OF_THE_KIND "--perf-basic-prof"
+#define OF_THE_KIND "perf-basic-prof"
 
 static char options[4096];
 static int is_asked;

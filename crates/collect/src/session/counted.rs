@@ -257,6 +257,11 @@ impl Session {
         self.facts.add_site(of, key, Counts { reads, writes, samples: 0 });
     }
 
+    /// A stack with the line of an interpreted language that it worked for at a time; itself, if it worked for none.
+    pub fn stack_near(&mut self, tid: u32, time_ns: u64, stack: Option<StackId>) -> Option<StackId> {
+        self.languages.stack_near(&mut self.images, tid, time_ns, stack)
+    }
+
     /// The line of an interpreted language that an instruction worked for at a time; itself, if it is none's.
     pub fn line_near(&mut self, tid: u32, time_ns: u64, site: SiteId) -> SiteId {
         self.languages.line_near(&self.images.code, tid, time_ns, site)

@@ -91,6 +91,12 @@ impl Code {
         places.take_while(|place| !is_last(place)).collect()
     }
 
+    /// How many places a stack has.
+    pub fn depth(&self, stack: StackId) -> usize {
+        let node = |stack: StackId| self.stacks[stack.0 as usize];
+        std::iter::successors(Some(node(stack)), |(parent, _)| parent.map(node)).count()
+    }
+
     pub fn module_rows(&self) -> impl Iterator<Item = tables::Module> + '_ {
         self.modules.iter().zip(0..).map(|((path, build_id), id)| tables::Module {
             module: ModuleId(id),

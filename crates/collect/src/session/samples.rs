@@ -61,6 +61,7 @@ impl SampleHandler<'_> {
         match sampled.kind {
             EventKind::Fault => {
                 let site = live.executed(&mut self.session.images, ip);
+                let stack = self.session.languages.stack_near(&mut self.session.images, record.tid, time_ns, stack);
                 let call = sampled.in_call.then(|| live.system_call(&mut self.session.images, ip));
                 let fault = Touched { thread, node, policy, site, stack, call };
                 self.faulted(pid, record.cpu, &registers, sampled.address, fault, time_ns);

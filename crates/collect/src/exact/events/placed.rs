@@ -110,6 +110,7 @@ impl Reader<'_> {
         let (thread, node) = self.toucher(record)?;
         let (site, _) = self.directory.site(self.process, record.site.load(Relaxed))?;
         let stack = self.stack_of(record);
+        let stack = self.working_for(record, stack);
         let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && how == touch::FIRST && !has_ended;
         Some(PlacedBy::Access { thread, node, site, stack, fault, may_be_huge, call: None })
     }
@@ -120,6 +121,7 @@ impl Reader<'_> {
         let place = self.stack_place(record);
         let site = self.process.stacks.call_site(self.session, place)?;
         let stack = self.stack_of(record);
+        let stack = self.working_for(record, stack);
         let bits = record.fault.load(Relaxed);
         let may_be_huge = bits & fault::MAY_BE_HUGE != 0 && !has_ended;
         let call = Some(system_call(record.site.load(Relaxed)));
@@ -129,6 +131,13 @@ impl Reader<'_> {
     /// The thread that has placed a page, and the index of the node that it was bound to.
     fn toucher(&self, record: &PageRecord) -> Option<(ThreadId, Option<u16>)> {
         self.directory.thread(Extent(record.thread.load(Relaxed))).map(|thread| (thread.id, thread.node))
+    }
+
+    /// The stack of who has placed a page, with the line of Python that it worked for then.
+    fn working_for(&mut self, record: &PageRecord, stack: Option<StackId>) -> Option<StackId> {
+        let thread = self.directory.thread(Extent(record.thread.load(Relaxed)))?;
+        let time_ns = self.session.since_start(record.begin_ns.load(Relaxed));
+        self.session.stack_near(thread.tid as u32, time_ns, stack)
     }
 
     fn stack_of(&mut self, record: &PageRecord) -> Option<StackId> {
