@@ -69,3 +69,9 @@ EXPORT __attribute__((noinline)) void numalens_hook(unsigned long what, const vo
     case NUMALENS_REQUEST_NAME: numalens_tell_text(NUMALENS_NAME, (uint64_t)first, (const char *)second, 0); break;
     }
 }
+
+/* For languages that cannot emit the instruction (python/numalens/marks.py). */
+EXPORT void numalens_ask(unsigned long what, const char *name) {
+    uint64_t bytes = 0;
+    if (what >= NUMALENS_REQUEST_START && what <= NUMALENS_REQUEST_MARK && !request(what, name, &bytes)) numalens_hook(what, name, 0);
+}

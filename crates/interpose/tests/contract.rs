@@ -125,7 +125,7 @@ fn the_library_loads_into_any_libc() {
     let interposed = "malloc calloc realloc reallocarray free posix_memalign aligned_alloc memalign valloc pvalloc mmap mmap64 munmap \
         mprotect pkey_mprotect \
         mremap sched_setaffinity pthread_setaffinity_np pthread_create set_mempolicy mbind migrate_pages move_pages syscall prctl execve execv \
-        execvp execvpe execl execlp execle fexecve execveat posix_spawn posix_spawnp system popen fork _exit _Exit quick_exit numalens_hook \
+        execvp execvpe execl execlp execle fexecve execveat posix_spawn posix_spawnp system popen fork _exit _Exit quick_exit numalens_hook numalens_ask getenv \
         GOMP_parallel GOMP_parallel_sections GOMP_parallel_reductions GOMP_parallel_loop_static GOMP_parallel_loop_dynamic \
         GOMP_parallel_loop_guided GOMP_parallel_loop_runtime GOMP_parallel_loop_nonmonotonic_dynamic \
         GOMP_parallel_loop_nonmonotonic_guided GOMP_parallel_loop_nonmonotonic_runtime \

@@ -4,7 +4,7 @@ use super::candidate::{Candidate, Effect};
 use crate::dataset::Dataset;
 use crate::dataset::clusters::{self, Cluster};
 use crate::dataset::usages::Usages;
-use crate::facts::code::OwnPlace;
+use crate::facts::code::{MADE, OwnPlace};
 use crate::facts::objects::pages_of;
 use crate::facts::page_sums::OfPage;
 use crate::facts::rollup::MemoryUse;
@@ -176,8 +176,7 @@ pub fn code(usages: &Usages) -> Vec<Candidate> {
         changed.add_all(&traffic, -1.0);
         changed.add_all(&local, 1.0);
         let most = usages.model.gain(&everything, &changed).low.max(0.0);
-        let path = module.and_then(|module| usages.dataset.code.module_path(module));
-        let name = path.map_or("code made at run time", crate::facts::code::file_name);
+        let name = module.and_then(|module| usages.dataset.code.module_called(module)).unwrap_or(MADE);
         let users = nodes.iter().filter(|(_, n)| **n as f64 * 20.0 >= traffic.total()).count();
         let remote = percent(
             traffic.remote() as u64,

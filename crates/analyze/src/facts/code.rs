@@ -16,7 +16,7 @@ use own_places::Own;
 pub use own_places::OwnPlaces;
 
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId, StackId};
-use numalens_profile::tables::{Frame, Function, Module, Site, Stack, WaitingSite};
+use numalens_profile::tables::{Frame, Function, Module, PERF_MAP, Site, Stack, WaitingSite};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
@@ -58,9 +58,12 @@ struct NamedModule {
     is_library: bool,
 }
 
+/// What the code is called that a runtime makes.
+pub const MADE: &str = "code made at run time";
+
 impl NamedModule {
     fn new(path: String) -> Self {
-        let file_name = file_name(&path).to_string();
+        let file_name = if path.starts_with(PERF_MAP) { MADE } else { file_name(&path) }.to_string();
         NamedModule { is_library: runtime::is_library(&file_name) || python::is_native(&path), path, file_name }
     }
 }
@@ -202,6 +205,11 @@ impl Code {
     /// Whether a library that divides work among threads was there.
     pub fn has_threading(&self) -> bool {
         self.modules.values().any(|module| runtime::is_threading(&module.file_name))
+    }
+
+    /// What a module is called: its file's name.
+    pub fn module_called(&self, module: ModuleId) -> Option<&str> {
+        self.modules.get(&module).map(|module| module.file_name.as_str())
     }
 
     /// Path of a module.
