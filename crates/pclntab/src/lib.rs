@@ -11,7 +11,8 @@
 //!   pcln     pairs (entry, where its record is), sorted by entry, and the end of the last; the records
 //! ```
 //! Formats of Go 1.16 to 1.26 (the magic tells): 1.16 has addresses, later ones what is added to where the code begins.
-//! Up to 1.25 the header has that, then only the runtime's own `moduledata` ([`module`]), where inlined calls begin too.
+//! Up to 1.25 the header has that; then only the runtime's own `moduledata` does, which also says where inlined calls
+//! begin ([`Module`]).
 //!
 //! Every number is of a file that anybody may have made: none is believed, and what leads nowhere has no answer.
 

@@ -16,15 +16,15 @@ func (t *table) at(i int) int { return t.cells[i&7] * 3 }
 
 //go:noinline
 func (t *table) sum(n int) (s int) {
-	for i := 0; i < n; i++ {
-		s += t.at(i)
-	}
-	return
+    for i := 0; i < n; i++ {
+        s += t.at(i)
+    }
+    return
 }
 
 func main() {
-	t := &table{make([]int, 8)}
-	fmt.Println(t.sum(100))
+    t := &table{make([]int, 8)}
+    fmt.Println(t.sum(100))
 }
 "#;
 const WITH_C: &str = "package main\n\n// int one(void) { return 1; }\nimport \"C\"\n\nvar one = C.one()\n";
@@ -37,7 +37,11 @@ fn built(directory: &Path, name: &str, flags: &[&str], with_c: bool) -> Option<P
     }
     let made = directory.join(name);
     let mut go = Command::new("go");
-    go.args(["build", "-o"]).arg(&made).args(flags).current_dir(directory).env("CGO_ENABLED", if with_c { "1" } else { "0" });
+    go.args(["build", "-o"])
+        .arg(&made)
+        .args(flags)
+        .current_dir(directory)
+        .env("CGO_ENABLED", if with_c { "1" } else { "0" });
     go.status().ok()?.success().then_some(made)
 }
 
@@ -83,8 +87,10 @@ fn names_and_lines_of(directory: &Path, name: &str, flags: &[&str], with_c: bool
         assert!(missing.is_empty(), "{program:?}: {missing:?}");
         let (&at, _) = functions.iter().find(|(_, name)| *name == "main.(*table).sum").unwrap();
         let function = table.find(at + 1).unwrap();
-        let levels: Vec<Vec<_>> =
-            function.addresses().map(|address| function.levels(address).map(|level| text_of(&level)).collect()).collect();
+        let levels: Vec<Vec<_>> = function
+            .addresses()
+            .map(|address| function.levels(address).map(|level| text_of(&level)).collect())
+            .collect();
         let sum = |line| ("main.(*table).sum".to_owned(), Some("main.go".to_owned()), Some(line));
         let inlined = ("main.(*table).at".to_owned(), Some("main.go".to_owned()), Some(7));
         assert!(levels.contains(&vec![inlined, sum(12)]), "{program:?}: {levels:?}");

@@ -89,7 +89,7 @@ impl fmt::Display for Cause {
             Cause::Generated => write!(
                 f,
                 "code made at run time; its runtime can name it in /tmp/perf-PID.map \
-                 (java -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, node --perf-basic-prof)"
+                 (DOTNET_PerfMapEnabled=1, ENABLE_JITPROFILING=1 julia, python -X perf)"
             ),
             Cause::NoPerfMap(file) => write!(f, "{} was not found; it names code made at run time", file.display()),
             Cause::Kernel => write!(f, "code of the kernel, which has no file here"),

@@ -11,8 +11,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("numalens-event", &[]),
     ("numalens-aggregate", &[]),
     ("numalens-isa", &[]),
+    ("numalens-pclntab", &[]),
     ("numalens-translator", &["numalens-isa"]),
-    ("numalens-agent", &["numalens-event", "numalens-isa", "numalens-translator"]),
+    ("numalens-agent", &["numalens-event", "numalens-isa", "numalens-pclntab", "numalens-translator"]),
     ("numalens-profile", &["numalens-topology"]),
     ("numalens-interpose", &["numalens-event"]),
     (
@@ -28,7 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "numalens-interpose",
         ],
     ),
-    ("numalens-symbolize", &["numalens-topology", "numalens-profile"]),
+    ("numalens-symbolize", &["numalens-topology", "numalens-pclntab", "numalens-profile"]),
     ("numalens-simulate", &["numalens-topology"]),
     ("numalens-analyze", &["numalens-topology", "numalens-profile", "numalens-simulate"]),
     // Its tests look at what was imported.

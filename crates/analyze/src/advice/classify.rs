@@ -13,7 +13,6 @@ use crate::facts::usage::Usage;
 use crate::model::object_group::Group;
 use crate::model::patterns::{Pattern, Remedy};
 use crate::model::report::Field;
-use crate::model::tally;
 use numalens_profile::words::{ObjectKind, Placed};
 use numalens_simulate::Traffic;
 use rayon::prelude::*;
@@ -33,21 +32,6 @@ pub struct Judged {
     /// Pattern and remedy; none: nothing to change, or too little was seen to say.
     pub pattern: Option<(Pattern, Remedy)>,
     pub evidence: Vec<Field>,
-}
-
-/// How many accesses of each object do not wait for other threads; empty: none of any does.
-pub fn working(usages: &Usages) -> FxHashMap<Group, u64> {
-    let mut working = FxHashMap::default();
-    if usages.waiting.hottest.is_none() {
-        return working;
-    }
-    let of_targets = cases(usages).filter_map(|(_, target, usage)| {
-        Some((Group::of(target.example.as_ref()?), usage.all.accesses()))
-    });
-    for (group, accesses) in of_targets.collect::<Vec<_>>() {
-        tally::add(working.entry(group).or_default(), accesses);
-    }
-    working
 }
 
 /// Every object that was accessed, those of one allocation stack as one; also those that concern too little for advice.

@@ -6,17 +6,19 @@
 //! line. So a place is looked for outwards, first along the inlined frames, then (where a stack is known) along the
 //! callers, until a frame is the program's own; the function that it called is kept as `via`.
 
+mod modules;
 mod own_places;
 
 use crate::facts::runtime::{self, Managed, RuntimeMemory};
 use crate::model::by_id::ById;
 use crate::model::report::Location;
-use numalens_profile::python;
+pub use modules::MADE;
+use modules::NamedModule;
 use own_places::Own;
 pub use own_places::OwnPlaces;
 
 use numalens_profile::ids::{FunctionId, ModuleId, SiteId, StackId};
-use numalens_profile::tables::{Frame, Function, Module, PERF_MAP, Site, Stack, WaitingSite};
+use numalens_profile::tables::{Frame, Function, Module, Site, Stack, WaitingSite};
 use rayon::prelude::*;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::borrow::Cow;
@@ -49,23 +51,6 @@ struct CodeSite {
     address: u64,
     /// Which frames are its own.
     frames: Range<u32>,
-}
-
-struct NamedModule {
-    path: String,
-    file_name: String,
-    /// It works for its callers.
-    is_library: bool,
-}
-
-/// What the code is called that a runtime makes.
-pub const MADE: &str = "code made at run time";
-
-impl NamedModule {
-    fn new(path: String) -> Self {
-        let file_name = if path.starts_with(PERF_MAP) { MADE } else { file_name(&path) }.to_string();
-        NamedModule { is_library: runtime::is_library(&file_name) || python::is_native(&path), path, file_name }
-    }
 }
 
 /// A place of the program's own, found by looking outwards.

@@ -127,10 +127,11 @@ impl<'a> Lines<'a> {
     /// Every figure of an instruction, with the line and who acted for it.
     fn each_of_sites(&mut self, mut add: impl FnMut(usize, Option<FunctionId>, Figure<'a>)) {
         let dataset = self.dataset;
-        let accesses =
-            dataset.facts.sites.by_site().map(|((site, class), tally)| {
-                (site, Figure::Accesses(class, tally, dataset.code.waits(site)))
-            });
+        let accesses = dataset
+            .facts
+            .sites
+            .by_site()
+            .map(|((site, class), tally)| (site, Figure::Accesses(class, tally, dataset.code.waits(site))));
         let missed = dataset.facts.misses.iter().flat_map(|misses| &misses.sites);
         for (site, figure) in accesses.chain(missed.map(|(site, missed)| (*site, Figure::Missed(*missed)))) {
             let (number, via) = self.of_site(site);

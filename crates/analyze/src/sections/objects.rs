@@ -130,20 +130,17 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
     let mut sorted = rows.all;
     let order = total.order();
     // Where remote is no farther than local there is nothing to judge.
-    let usages = usages::matters(dataset).then(|| Usages::of(dataset));
-    let working = usages.as_ref().map(classify::working).unwrap_or_default();
-    let mut judged = usages.as_ref().map(classify::objects).unwrap_or_default();
-    // What mostly waits for other threads, and what a runtime keeps for itself, comes last: nobody places it otherwise.
-    let waits = |group: &Group, row: &Row| working.get(group).is_some_and(|n| *n < row.counts.accesses() / 2);
+    let mut judged = match usages::matters(dataset) {
+        true => classify::objects(&Usages::of(dataset)),
+        false => FxHashMap::default(),
+    };
+    // What a runtime keeps for itself comes last: nobody places it otherwise.
     let is_runtimes = |row: &Row| {
         let stack = row.example.as_ref().and_then(|object| object.stack);
         stack.and_then(|stack| dataset.code.runtime_memory(stack)).is_some_and(|memory| memory.is_its_own)
     };
-    let importance = |group: &Group, row: &Row| {
-        let is_last = waits(group, row) || is_runtimes(row);
-        (is_last, order(&row.counts), Reverse(row.touches.bytes), Reverse(row.size))
-    };
-    sorted.sort_by_cached_key(|(group, row)| (importance(group, row), group.clone()));
+    let importance = |row: &Row| (is_runtimes(row), order(&row.counts), Reverse(row.touches.bytes), Reverse(row.size));
+    sorted.sort_by_cached_key(|(group, row)| (importance(row), group.clone()));
     let rest = unattributed(dataset);
     let (mut in_part, mut untold) = (false, false);
     let row = |(group, mut row): (Group, Row)| {

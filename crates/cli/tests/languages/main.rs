@@ -318,7 +318,7 @@ fn a_table_that_each_thread_of_python_has_of_its_own_is_no_fault() {
     assert_eq!(advice["findings"].as_array().unwrap().iter().find(of_table), None);
 }
 
-/// With eight isolates, whose code lies within gigabytes that V8 has reserved.
+/// With five isolates, whose code lies within gigabytes that V8 has reserved.
 #[test]
 fn a_table_that_one_thread_of_node_fills_is_found_by_both_engines() {
     if !installed("node") {
@@ -329,10 +329,11 @@ fn a_table_that_one_thread_of_node_fills_is_found_by_both_engines() {
     let command = words(&["node", target("serial_table.js").to_str().unwrap()]);
     for (engine, turns) in [("exact", "100"), ("sample", "2000")] {
         let recorded = recorded(&lab, &["--engine", engine, "--machine", "4x1"], &command, &["serial", turns]);
+        // A worker that V8 has not optimised yet allocates each number that it adds: that may come first.
         let advice = recorded.advice();
-        let finding = &advice["findings"][0];
+        let is_of_table = |finding: &&Value| finding["object"]["name"] == "JavaScript array buffers";
+        let finding = advice["findings"].as_array().unwrap().iter().find(is_of_table).unwrap();
         assert_eq!(finding["pattern"], "serial-initialisation", "{engine}: {finding}");
-        assert_eq!(finding["object"]["name"], "JavaScript array buffers", "{engine}: {finding}");
         assert!(finding["in_code"].as_str().unwrap().contains("SharedArrayBuffer"), "{engine}: {finding}");
         let hottest = recorded.report()["lines"][0].clone();
         assert_eq!(

@@ -80,8 +80,7 @@ impl ExecutedLines {
 /// The interpreter, what comes with it or was installed for it, and what these call.
 fn works_for_lines(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    python::is_native(path)
-        || CALLED.iter().any(|library| name.starts_with(library))
+    python::is_native(path) || CALLED.iter().any(|library| name.starts_with(library))
 }
 
 /// `count` divided by how often lines were seen: the parts add up to it.

@@ -158,6 +158,28 @@ impl HeapHandler<'_> {
         }
     }
 
+    /// Takes in a mapping. Whether it is a block: no file, no reserved addresses, and not what Go's runtime maps for
+    /// its heap.
+    fn is_mapped_as_block(
+        &mut self,
+        note: &HeapNote,
+        time_ns: u64,
+        range: Range<u64>,
+        (protection, flags): (u32, u32),
+    ) -> bool {
+        // Blocks that were there have made room, as far as they were.
+        self.blocks_unmapped(note, time_ns, range.clone());
+        let Some(live) = self.session.processes.get_mut(note.pid) else { return false };
+        if flags & ANONYMOUS == 0 {
+            return false;
+        }
+        if protection & ACCESS == 0 && !range.is_empty() {
+            live.reserved.add(range);
+            return false;
+        }
+        !live.variables.is_in_gos_heap(range.start)
+    }
+
     /// Enters the block that an event reports, and says where it lies. A file that was mapped is none, nor are
     /// addresses that were reserved, before they have access; both end those whose memory they take.
     /// `thread`: who has reported it.
@@ -174,20 +196,10 @@ impl HeapHandler<'_> {
             return None;
         };
         let end = address.saturating_add(size).checked_next_multiple_of(Page::BYTES).unwrap_or(u64::MAX);
-        if let Some((protection, flags, _)) = map {
-            // Blocks that were there have made room, as far as they were.
-            self.blocks_unmapped(note, time_ns, address..end);
-            if flags & ANONYMOUS == 0 {
-                return None;
-            }
-            if protection & ACCESS == 0 && address < end {
-                self.session.processes.get_mut(note.pid)?.reserved.add(address..end);
-                return None;
-            }
-            // What Go's runtime maps for its heap is no block of the program's.
-            if self.session.processes.get(note.pid)?.variables.is_in_gos_heap(address) {
-                return None;
-            }
+        if let Some((protection, flags, _)) = map
+            && !self.is_mapped_as_block(note, time_ns, address..end, (protection, flags))
+        {
+            return None;
         }
         let bytes = notes.stack(stack);
         let live = self.session.processes.get_mut(note.pid)?;

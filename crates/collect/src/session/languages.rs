@@ -43,7 +43,13 @@ impl Languages {
 
     /// The stack of a thread of an interpreter at a time: what is on the native one up to the interpreter, and the line
     /// that it worked for. Itself, where it has no interpreter, or no line is known.
-    pub fn stack_near(&mut self, images: &mut Images, tid: u32, time_ns: u64, stack: Option<StackId>) -> Option<StackId> {
+    pub fn stack_near(
+        &mut self,
+        images: &mut Images,
+        tid: u32,
+        time_ns: u64,
+        stack: Option<StackId>,
+    ) -> Option<StackId> {
         let (native, line) = (stack?, self.lines.near(tid, time_ns));
         let Some(line) = line else { return stack };
         if let Some(known) = self.stacks.get(&(native, line)) {
