@@ -11,5 +11,5 @@ mod record;
 mod ring;
 
 pub use attr::{CLOCK_STACK_BYTES, EventKind, EventPlan, FAULT_STACK_BYTES};
-pub use open::{Call, OpenError, PerfEvents, Scope, monotonic_ns};
+pub use open::{Call, OpenError, PerfEvents, Scope, executed_ns, monotonic_ns};
 pub use record::{Batch, Payload, Record, Sampled};

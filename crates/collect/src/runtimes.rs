@@ -79,6 +79,11 @@ impl Runtimes {
         lines
     }
 
+    /// Whether there have been interpreters to look at.
+    pub fn have_looked(&self) -> bool {
+        self.looker.is_some()
+    }
+
     /// Whether there are interpreters to look at.
     pub fn has_interpreters(&self) -> bool {
         self.looker.as_ref().is_some_and(Looker::is_busy)

@@ -4,7 +4,7 @@ use super::advice::{self, Advice};
 use super::settings::Settings;
 use super::{Check, Verdict};
 use crate::hardware;
-use crate::perf::{EventKind, EventPlan, Payload, PerfEvents, Scope};
+use crate::perf::{EventKind, EventPlan, Payload, PerfEvents, Scope, executed_ns};
 use nix::errno::Errno;
 use nix::sys::mman::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use numalens_event::page::{self, PAGE};
@@ -116,9 +116,9 @@ fn clock(settings: &Settings) -> Check {
         Err((errno, advice)) => return check.advised(errno, advice),
     };
     events.enable();
-    let start = thread_cpu_ns();
+    let start = executed_ns();
     let mut seen = Seen::default();
-    while thread_cpu_ns() - start < PATIENCE_NS && !seen.complete() {
+    while executed_ns() - start < PATIENCE_NS && !seen.complete() {
         for round in 0..100_000u32 {
             std::hint::black_box(round);
         }
@@ -160,13 +160,6 @@ fn samples(events: &mut PerfEvents, kind: EventKind, wanted: impl Fn(&crate::per
         Payload::Sampled(sample) => sample.kind == kind && wanted(sample),
         _ => false,
     })
-}
-
-fn thread_cpu_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: a timespec to write into.
-    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// A process of this user that waits until it is dropped.

@@ -307,8 +307,17 @@ fn redirect(event: BorrowedFd<'_>, into: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Now, on the clock of the records.
 pub fn monotonic_ns() -> u64 {
+    now_by(libc::CLOCK_MONOTONIC)
+}
+
+/// How long this thread has executed, in ns.
+pub fn executed_ns() -> u64 {
+    now_by(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+fn now_by(clock: libc::clockid_t) -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: a timespec to write into.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    unsafe { libc::clock_gettime(clock, &mut now) };
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }

@@ -3,14 +3,14 @@
 
 use super::lines::Lines;
 use super::python::{At, Python};
-use crate::perf::monotonic_ns;
+use crate::perf::{executed_ns, monotonic_ns};
 use numalens_profile::python;
 use rustc_hash::FxHashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Threads are looked at so often, unless it takes more than one part in so many of the time.
 const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
@@ -115,10 +115,11 @@ impl Shared {
     fn work(&self) {
         let mut before = Duration::ZERO;
         while !self.is_over.load(Relaxed) {
-            let begun = Instant::now();
+            // Not as time went by: a busy machine lets this thread wait, too.
+            let begun = executed_ns();
             self.lock().look();
             // The lesser of two: a look that finds new functions takes longer.
-            let took = begun.elapsed();
+            let took = Duration::from_nanos(executed_ns().saturating_sub(begun));
             let usual = took.min(std::mem::replace(&mut before, took));
             std::thread::sleep(BETWEEN_LOOKS.max(usual * SHARE_OF_LOOKS));
         }

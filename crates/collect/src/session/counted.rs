@@ -275,6 +275,10 @@ impl Session {
         [since_ns, until_ns]: [u64; 2],
         counted: &mut Vec<(T, CountedSite)>,
     ) {
+        // To read what other threads have counted may have taken a tenth of a second.
+        if self.languages.runtimes.have_looked() {
+            self.take_lines();
+        }
         let lines = self.languages.lines.between(tid, since_ns, until_ns);
         let Some(&(first, _)) = lines.first() else { return };
         for at in 0..counted.len() {

@@ -30,9 +30,10 @@ impl Variables {
         }
     }
 
-    /// Whether an address is where Go's runtime asks for memory for its heap: 0xc0_0000_0000, and each TiB above.
+    /// Whether an address is where Go's runtime asks for memory for its heap: anywhere below 64 TiB (at 0xc0_0000_0000,
+    /// at random from 1.26 on). What the kernel chooses lies above, and programs that are not relocated at the bottom.
     pub fn is_in_gos_heap(&self, address: u64) -> bool {
-        self.is_go && address >> 40 < 0x7f && address & 0xff_ffff_ffff >= 0xc0_0000_0000
+        self.is_go && (1 << 32..1 << 46).contains(&address)
     }
 
     /// Memory was unmapped.
