@@ -31,6 +31,7 @@ use crate::state::thread::Thread;
 use crate::sys::lock::Lock;
 use crate::sys::user;
 use crate::sys::{self, raw};
+use alloc::ffi::CString;
 pub use calls::Calls;
 use calls::{Old, Underway};
 use channel::{Caller, Channel, Record};
@@ -108,16 +109,16 @@ impl Allocator {
     /// That of the program whose file this is and which begins at `entry`, while somebody listens at the channel; none:
     /// it has no symbols.
     pub fn find(channel: &CStr, program: &[u8], entry: u64) -> Option<Self> {
-        Self::with(functions::find(program, entry), channel)
+        Self::with(functions::find(program, entry), || Channel::open(channel))
     }
 
-    /// Go's alone, in a program whose C allocator the preloaded library sees.
-    pub fn find_go(channel: &CStr, program: &[u8], entry: u64) -> Option<Self> {
-        Self::with(functions::find_go(program, entry), channel)
+    /// Go's alone, in a program whose C allocator the preloaded library sees. `channel`: asked for when Go is there.
+    pub fn find_go(channel: impl FnOnce() -> Option<CString>, program: &[u8], entry: u64) -> Option<Self> {
+        Self::with(functions::find_go(program, entry), || Channel::open(&channel()?))
     }
 
-    fn with(functions: Functions, channel: &CStr) -> Option<Self> {
-        if functions.is_empty() { None } else { Some(Allocator { functions, channel: Channel::open(channel)? }) }
+    fn with(functions: Functions, channel: impl FnOnce() -> Option<Channel>) -> Option<Self> {
+        if functions.is_empty() { None } else { Some(Allocator { functions, channel: channel()? }) }
     }
 
     /// Where its functions begin.

@@ -46,8 +46,8 @@ fn find_go(stack: u64, file: &Mapped) -> Option<Allocator> {
     if executable::is_static(file.bytes()) || executable::has_sanitizer(file.bytes()) {
         return None;
     }
-    let channel = Environment::channel_of(stack)?;
-    Allocator::find_go(&channel, file.bytes(), user::entry_of_program(stack)?)
+    let channel = || Environment::channel_of(stack);
+    Allocator::find_go(channel, file.bytes(), user::entry_of_program(stack)?)
 }
 
 /// The program has come to an address that is watched. `home_of`: the node that has a page, if that is known.

@@ -13,7 +13,10 @@
  *  1. Nothing is asked of the machine within a collection: only memory is read there.
  *  2. An object has the address that its handle leads to. A weak reference keeps track of it: afterwards it is where
  *     that leads. HotSpot's handles are pointers to a pointer, with marks in the lowest bits.
- *  3. Where that pointer is not the address alone (ZGC's have colours), only what no collection moves is told: objects
+ *  3. A thread's allocation buffer has sampling points when it is given to the thread. That of the first thread is there
+ *     before any can be asked for, and may be larger than all that a program makes: its first sample stands for what
+ *     lies before it as well, from an object on that was made when the interface was asked for.
+ *  4. Where that pointer is not the address alone (ZGC's have colours), only what no collection moves is told: objects
  *     that have a page of their own. They end where others begin. */
 #include "runtime_log.h"
 #include "../../../include/numalens.h"
@@ -24,7 +27,7 @@ typedef uint64_t method_id;
 /* Functions of the tool interface, of a thread's native interface, and of the machine itself. */
 enum { SET_EVENT_NOTIFICATION = 1, DEALLOCATE = 46, CLASS_SIGNATURE = 47, SOURCE_FILE_NAME = 49, METHOD_NAME = 63, DECLARING_CLASS = 64,
        LINE_NUMBERS = 69, STACK_TRACE = 103, SET_CALLBACKS = 121, GENERATE_EVENTS = 122, ADD_CAPABILITIES = 141, SET_SAMPLING_INTERVAL = 155 };
-enum { NEW_WEAK_REFERENCE = 226, DELETE_WEAK_REFERENCE = 227 };
+enum { DELETE_LOCAL_REFERENCE = 23, NEW_BYTE_ARRAY = 176, NEW_WEAK_REFERENCE = 226, DELETE_WEAK_REFERENCE = 227 };
 enum { GET_ENVIRONMENT = 6 };
 /* Events; their callbacks stand in the order of their numbers. */
 enum { FIRST_EVENT = 50, COMPILED_METHOD_LOAD = 68, DYNAMIC_CODE_GENERATED = 70, COLLECTION_START = 81,
@@ -228,6 +231,40 @@ static int tell_object(const struct object *object, uint64_t mean) {
     return 1;
 }
 
+/* What the first thread's buffer holds of the program is before its first sample: `place` has taken the object that was
+ * made before. */
+static struct { environment jni; struct object *place; } first_buffer;
+#define LARGEST_BUFFER (UINT64_C(4) << 20)
+
+static void begin_first_buffer(environment jni) {
+    void *made = ((void *(*)())(*jni)[NEW_BYTE_ARRAY])(jni, 0);
+    struct object *place = made ? take_place(jni) : NULL;
+    if (place) {
+        place->reference = ((void *(*)())(*jni)[NEW_WEAK_REFERENCE])(jni, made);
+        first_buffer.place = place;
+        first_buffer.jni = jni;
+    }
+    if (made) ((void (*)())(*jni)[DELETE_LOCAL_REFERENCE])(jni, made);
+}
+
+/* The memory before a sample of the thread that begin_first_buffer() was called by. A collection may have ended it. */
+static void tell_first_buffer(const struct object *sample, uint64_t mean) {
+    struct object *place = first_buffer.place;
+    struct known *is = known_of(place), *like = known_of(sample);
+    first_buffer.jni = NULL;
+    place->address = address_of(place->reference);
+    uint64_t bytes = sample->address - place->address;
+    int is_before = like->frames && place->address && like->bytes < mean && bytes <= LARGEST_BUFFER;
+    *is = *like;
+    is->around = bytes;
+    if (is_before && tell_object(place, bytes)) {
+        is->around = like->around;
+        __atomic_store_n(&place->state, LIVES, __ATOMIC_RELEASE);
+    } else {
+        leave(place, DEAD);
+    }
+}
+
 static void sampled(environment env, environment jni, void *thread, void *handle, void *class, int64_t bytes) {
     (void)env, (void)thread;
     if (bytes <= 0 || !numalens_connect()) return;
@@ -248,6 +285,7 @@ static void sampled(environment env, environment jni, void *thread, void *handle
     deallocate(signature);
     /* A collection may come at any of these calls, and while this thread is here. */
     place->address = address_of(handle);
+    if (jni == first_buffer.jni) tell_first_buffer(place, mean);
     int is_tracked = place->reference && address_of(place->reference) == place->address;
     int is_told = is->frames && place->address && (is_tracked || is->bytes >= STAYS) && tell_object(place, mean);
     if (!is_told || !is_tracked) {
@@ -288,7 +326,7 @@ static void collection_ends(environment env) {
     numalens_phase(NUMALENS_REQUEST_END, COLLECTION);
 }
 
-static void begin(environment machine) {
+static void begin(environment machine, environment jni) {
     environment env = NULL;
     if (!numalens_connect() || tools) return;
     if (CALL(machine, GET_ENVIRONMENT, machine, &env, VERSION_11) && CALL(machine, GET_ENVIRONMENT, machine, &env, VERSION_8)) return;
@@ -305,7 +343,7 @@ static void begin(environment machine) {
         [SAMPLED_OBJECT_ALLOC - FIRST_EVENT] = sampled,
     };
     CALL(env, SET_CALLBACKS, env, callbacks, (int)sizeof callbacks);
-    if (samples && collects) CALL(env, SET_SAMPLING_INTERVAL, env, INTERVAL_AT_FIRST);
+    if (samples && collects) CALL(env, SET_SAMPLING_INTERVAL, env, INTERVAL_AT_FIRST), begin_first_buffer(jni);
     const int events[] = {COMPILED_METHOD_LOAD, DYNAMIC_CODE_GENERATED, COLLECTION_START, COLLECTION_FINISH, SAMPLED_OBJECT_ALLOC};
     for (size_t i = 0; i < sizeof events / sizeof *events; i++) {
         int wanted = events[i] == SAMPLED_OBJECT_ALLOC ? samples && collects : events[i] < COLLECTION_START || collects;
@@ -319,7 +357,7 @@ static int (*real_create)(environment *, void **, void *);
 
 static int create(environment *machine, void **thread, void *arguments) {
     int failed = real_create(machine, thread, arguments);
-    if (!failed && machine) begin(*machine);
+    if (!failed && machine && thread) begin(*machine, *thread);
     return failed;
 }
 

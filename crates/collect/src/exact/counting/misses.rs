@@ -40,7 +40,7 @@ impl Counting<'_> {
             missed.push((at, CountedSite { writes, ..*counted }));
         });
         if reported && self.poll.balances(thread.waits) {
-            let missing = misses.balance.end(self.poll, &mut missed, sum(&grown_pages));
+            let missing = misses.balance.end(self.poll, &mut missed, sum(&grown_pages), |_| u64::MAX);
             fill_up(&mut grown_pages, missing, &misses.pages);
         }
         for (at, missed) in missed {

@@ -74,7 +74,8 @@ pub fn poll_thread(
     // Of a thread that has ended, all is attributed that it has counted: whose that is must be known.
     let is_unknown = || file.end_of(extent).is_some_and(|end| !process.life.knows_all_until(end));
     thread.waits = waits || poll == Poll::Last && is_unknown();
-    counting.report_sites(session, thread, std::mem::take(&mut totals.sites), &mut grown, [since_ns, until_ns]);
+    let (sites, times_ns) = (std::mem::take(&mut totals.sites), [since_ns, until_ns]);
+    counting.report_sites(session, thread, sites, &totals.site_misses, &mut grown, times_ns);
     counting.report_misses(session, thread, std::mem::take(&mut totals.site_misses), &totals.page_misses);
     // What somebody has counted whose blocks are not reported yet waits for that.
     let is_all_known = poll == Poll::Cut || poll == Poll::Last && (process.life.last || !thread.waits);

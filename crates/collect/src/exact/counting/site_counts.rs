@@ -16,12 +16,13 @@ const MANY: u64 = 1 << 17;
 
 impl Counting<'_> {
     /// Reports what a thread has counted at sites, or notes that it is left out; of a thread that nobody polls again,
-    /// as much as its pages have.
+    /// as much as its pages have. `missed`: how many of them missed a cache.
     pub fn report_sites(
         &self,
         session: &mut Session,
         thread: &mut Thread,
         now: Vec<(u64, u64)>,
+        missed: &[(u64, u64)],
         grown: &mut Vec<GrownPage>,
         times_ns: [u64; 2],
     ) {
@@ -29,7 +30,10 @@ impl Counting<'_> {
         let mut sites = Vec::new();
         self.count_sites(&mut thread.accesses.sites, now, |at, counted| sites.push((at, *counted)));
         if reported && self.poll.balances(thread.waits) {
-            let missing = thread.accesses.balance.end(self.poll, &mut sites, sum(&*grown));
+            let missed: FxHashMap<u64, u64> = missed.iter().copied().collect();
+            let counted = &thread.accesses.sites;
+            let spare = |at| missed.get(&at).map_or(u64::MAX, |&missed| counted[&at].saturating_sub(missed));
+            let missing = thread.accesses.balance.end(self.poll, &mut sites, sum(&*grown), spare);
             fill_up(grown, missing, &thread.accesses.pages);
         }
         session.give_to_lines(thread.tid as u32, times_ns, &mut sites);

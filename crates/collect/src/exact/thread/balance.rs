@@ -42,16 +42,24 @@ impl Balance {
     /// counted and not made, or one that was between its two counters. Which sites these are is not known; those that
     /// are executed most are the likeliest. Returns what is more than that: the executions of a last page that was
     /// being settled, which were made, and belong to pages. Where it goes on ([`Poll::Cut`]), all that was counted
-    /// since its pages were read.
+    /// since its pages were read. `spare`: how many accesses of a site may be taken back; those that missed a cache were
+    /// made, as misses are counted behind.
     #[must_use]
-    pub fn end(&self, poll: Poll, sites: &mut [(u64, CountedSite)], pages: [u64; 2]) -> [u64; 2] {
+    pub fn end(
+        &self,
+        poll: Poll,
+        sites: &mut [(u64, CountedSite)],
+        pages: [u64; 2],
+        spare: impl Fn(u64) -> u64,
+    ) -> [u64; 2] {
         let most = if poll == Poll::Cut { u64::MAX } else { 1 };
         let mut surplus = self.surplus(sites, pages).map(|surplus| surplus.max(0) as u64);
         if surplus == [0; 2] {
             return surplus;
         }
         sites.sort_unstable_by_key(|(at, site)| (Reverse(site.reads.max(site.writes)), *at));
-        for (_, site) in sites {
+        for (at, site) in sites {
+            let most = most.min(spare(*at));
             let counts = [&mut site.reads, &mut site.writes];
             // Both, where each access is both.
             let kinds = (0..2).filter(|&kind| *counts[kind] != 0);
@@ -117,18 +125,18 @@ mod tests {
         balance.page(false, 0, 1);
         let mut sites = [site(0, 3, 0), site(1, 50, 50), site(2, 0, 9), site(3, 40, 0)];
         // An execution through the hot loop is missing, and another write.
-        assert_eq!(balance.end(Poll::Last, &mut sites, [3 + 49 + 39 - 1, 49 + 8]), [0, 0]);
+        assert_eq!(balance.end(Poll::Last, &mut sites, [3 + 49 + 39 - 1, 49 + 8], |_| u64::MAX), [0, 0]);
         let mut left: Vec<_> = sites.iter().map(|(at, site)| (*at, site.reads, site.writes)).collect();
         left.sort_unstable();
         assert_eq!(left, [(0, 3, 0), (1, 49, 49), (2, 0, 8), (3, 39, 0)]);
         // Nothing is missing, or pages have more: that is theirs.
         let before = left;
-        assert_eq!(balance.end(Poll::Last, &mut sites, [3 + 49 + 39 - 1, 49 + 8 + 5]), [0, 0]);
+        assert_eq!(balance.end(Poll::Last, &mut sites, [3 + 49 + 39 - 1, 49 + 8 + 5], |_| u64::MAX), [0, 0]);
         let mut left: Vec<_> = sites.iter().map(|(at, site)| (*at, site.reads, site.writes)).collect();
         left.sort_unstable();
         assert_eq!(left, before);
         // More than one access of a site: pages lack them.
-        let missing = balance.end(Poll::Last, &mut sites, [10, 20]);
+        let missing = balance.end(Poll::Last, &mut sites, [10, 20], |_| u64::MAX);
         let left = sites.iter().fold([0, 0], |sum, (_, site)| [sum[0] + site.reads, sum[1] + site.writes]);
         assert_eq!(left, [3 + 49 + 39 - 3, 49 + 8 - 2]);
         assert_eq!(missing, [left[0] - 1 - 10, left[1] - 20]);
@@ -139,14 +147,24 @@ mod tests {
         let balance = Balance::default();
         let mut sites = [site(0, 300, 0), site(1, 5000, 5000), site(2, 0, 900), site(3, 4000, 0)];
         // A thousand reads and writes of these have no page yet, and 3500 more reads.
-        assert_eq!(balance.end(Poll::Cut, &mut sites, [9300 - 4500, 5900 - 1000]), [0, 0]);
+        assert_eq!(balance.end(Poll::Cut, &mut sites, [9300 - 4500, 5900 - 1000], |_| u64::MAX), [0, 0]);
         let sums = sites.iter().fold([0, 0], |sum, (_, site)| [sum[0] + site.reads, sum[1] + site.writes]);
         assert_eq!(sums, [9300 - 4500, 5900 - 1000]);
         let (_, both) = sites.iter().find(|(at, _)| *at == 1).unwrap();
         assert_eq!(both.reads, both.writes, "a read-modify-write stays one");
         // Reads are missing that only such sites have.
         let mut sites = [site(1, 50, 50)];
-        assert_eq!(balance.end(Poll::Cut, &mut sites, [40, 50]), [10, 0]);
+        assert_eq!(balance.end(Poll::Cut, &mut sites, [40, 50], |_| u64::MAX), [10, 0]);
+    }
+
+    #[test]
+    fn what_missed_a_cache_was_made() {
+        let balance = Balance::default();
+        let mut sites = [site(0, 3, 0), site(1, 50, 0)];
+        let missed = |at| if at == 1 { 0 } else { u64::MAX };
+        assert_eq!(balance.end(Poll::Last, &mut sites, [52, 0], missed), [0, 0]);
+        sites.sort_unstable_by_key(|(at, _)| *at);
+        assert_eq!(sites.map(|(_, site)| site.reads), [2, 50]);
     }
 
     #[test]
