@@ -29,6 +29,7 @@ EXPORT int fork(void) {
     if (pid == 0 && numalens_connect()) {
         numalens_process->pid = 0;
         numalens_pid();
+        numalens_python_forked();
     }
     return pid;
 }

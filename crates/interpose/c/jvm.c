@@ -204,6 +204,16 @@ static struct object *take_place(environment jni) {
     return NULL;
 }
 
+/* What class names begin to end with whose classes the machine makes: a number and an address, of this run alone
+ * (`Trades$$Lambda$15.0x00007faa10043cb0`, `LambdaForm$MH/0x0000000800c03000`). */
+static size_t made_up_from(const char *name, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (begins(name + i, "$$Lambda")) return i + sizeof "$$Lambda" - 1;
+        if (begins(name + i + 1, "0x") && (name[i] == '.' || name[i] == '/')) return i;
+    }
+    return n;
+}
+
 /* `[Ljava/lang/String;` as a person writes it: `java.lang.String[]`. */
 static void class_name(char *to, const char *signature) {
     static const char *const primitive[] = {"Bbyte", "Cchar", "Ddouble", "Ffloat", "Iint", "Jlong", "Sshort", "Zboolean"};
@@ -213,6 +223,7 @@ static void class_name(char *to, const char *signature) {
     for (size_t i = 0; i < sizeof primitive / sizeof *primitive; i++)
         if (*signature == primitive[i][0] && !signature[1]) text = primitive[i] + 1, end = text + length(text);
     if (*signature == 'L' && end > text + 1) text++, end--;
+    end = text + made_up_from(text, (size_t)(end - text));
     while (text < end && n + 2 * dimensions + 1 < NAME_BYTES) to[n++] = *text == '/' ? '.' : *text, text++;
     for (; dimensions && n + 3 < NAME_BYTES; dimensions--) to[n++] = '[', to[n++] = ']';
     to[n] = 0;

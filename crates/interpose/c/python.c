@@ -169,11 +169,20 @@ static void tell_interpreter(uint64_t state) {
     numalens_log_end(&record);
 }
 
-HIDDEN int numalens_python_frames(struct numalens_frame *frames, int most) {
+/* The state of this thread; 0: it has none, or there is no Python. */
+static uint64_t own_state(void) {
     if (likely(!__atomic_load_n(&layout, __ATOMIC_ACQUIRE)) || !is_initialized()) return 0;
-    uint64_t frame = (uint64_t)thread_state();
+    uint64_t state = (uint64_t)thread_state();
+    if (state) tell_interpreter(state);
+    return state;
+}
+
+/* A forked child may allocate little that is told. */
+HIDDEN void numalens_python_forked(void) { own_state(); }
+
+HIDDEN int numalens_python_frames(struct numalens_frame *frames, int most) {
+    uint64_t frame = own_state();
     if (!frame) return 0;
-    tell_interpreter(frame);
     frame = word(frame + layout->in_thread);
     if (frame && layout->through != NONE) frame = word(frame + layout->through);
     int count = 0;

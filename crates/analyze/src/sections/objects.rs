@@ -6,7 +6,7 @@
 use crate::advice::classify::{self, Judged};
 use crate::dataset::Dataset;
 use crate::dataset::usages::{self, Usages};
-use crate::facts::code::OwnPlace;
+use crate::facts::code::{MADE, OwnPlace};
 use crate::facts::imported_totals;
 use crate::facts::placed::{self, FirstTouches};
 use crate::model::counts::{self, Counts};
@@ -144,7 +144,7 @@ pub fn run(dataset: &Dataset) -> Vec<Report> {
     let rest = unattributed(dataset);
     let (mut in_part, mut untold) = (false, false);
     let row = |(group, mut row): (Group, Row)| {
-        let beyond = beyond(&group, &row, &rest);
+        let beyond = beyond(dataset, &group, &row, &rest);
         if beyond > 0 {
             // It is among those.
             row.bound.untold = 0;
@@ -191,10 +191,13 @@ fn unattributed(dataset: &Dataset) -> BTreeMap<ProcessId, u64> {
     rest
 }
 
-/// How many more accesses than are known a row may have.
-fn beyond(group: &Group, row: &Row, rest: &BTreeMap<ProcessId, u64>) -> u64 {
+/// How many more accesses than are known a row may have. What code asked for that was made at run time is a runtime's
+/// object, and no block of that heap.
+fn beyond(dataset: &Dataset, group: &Group, row: &Row, rest: &BTreeMap<ProcessId, u64>) -> u64 {
     let of_blocks = matches!(group, Group::Allocated { stack, site, .. } if stack.is_some() || site.is_some());
-    if !of_blocks || row.size >= row.count.saturating_mul(SAMPLED_BELOW) {
+    let asked_by = row.example.as_ref().and_then(|object| dataset.code.walk(object.stack?).next());
+    let is_of_runtime = asked_by.and_then(|site| dataset.code.module_name_and_address(site).0) == Some(MADE);
+    if !of_blocks || is_of_runtime || row.size >= row.count.saturating_mul(SAMPLED_BELOW) {
         return 0;
     }
     row.processes.iter().filter_map(|process| rest.get(process)).sum()

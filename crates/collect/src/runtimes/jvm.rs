@@ -56,6 +56,15 @@ pub struct Jvm {
     code: BTreeMap<u64, Code>,
 }
 
+/// The name of a class without what is of this run alone, of one that the machine made: a number and an address
+/// (`Trades$$Lambda$15.0x00007faa10043cb0`, `LambdaForm$MH/0x0000000800c03000`).
+fn without_made_up(class: &str) -> &str {
+    const LAMBDA: &str = "$$Lambda";
+    let lambda = class.find(LAMBDA).map(|at| at + LAMBDA.len());
+    let address = [".0x", "/0x"].iter().filter_map(|begin| class.find(begin)).min();
+    &class[..lambda.or(address).unwrap_or(class.len())]
+}
+
 impl Jvm {
     /// Takes in what was told. A record that does not hold what it says is passed over.
     pub fn take_in(&mut self, record: &LogRecord<'_>) {
@@ -86,6 +95,7 @@ impl Jvm {
             Some((package, _)) => format!("{package}/{file}"),
             None => file,
         });
+        let class = without_made_up(class);
         let name = if class.is_empty() { name } else { format!("{}.{name}", class.replace('/', ".")) };
         self.methods.insert(id, Method { name, file, lines });
         Some(())
@@ -196,6 +206,17 @@ mod tests {
             format!("{} {}:{}", level.function, level.file.unwrap_or_default(), level.line.unwrap_or_default())
         };
         jvm.levels(address).into_iter().map(show).collect()
+    }
+
+    #[test]
+    fn classes_that_the_machine_made_have_the_same_names_in_each_run() {
+        assert_eq!(without_made_up("Trades$$Lambda$15.0x00007faa10043cb0"), "Trades$$Lambda");
+        assert_eq!(without_made_up("Trades$$Lambda/0x0000000800c03000"), "Trades$$Lambda");
+        assert_eq!(
+            without_made_up("java/lang/invoke/LambdaForm$MH.0x00007faa10041c00"),
+            "java/lang/invoke/LambdaForm$MH"
+        );
+        assert_eq!(without_made_up("java/util/List"), "java/util/List");
     }
 
     #[test]

@@ -116,6 +116,9 @@ impl Objects {
         if !new.within {
             self.release_level(&mut blocks.by_start, range.clone(), new.time_ns);
         }
+        if !self.every && !new.within && !new.whole_pages {
+            blocks.note_arena(new.address);
+        }
         let of_stack = self.own_per_stack.entry((new.process, new.stack)).or_default();
         let own = new.size >= OWN_OBJECT_BYTES && *of_stack < MOST_PER_STACK;
         *of_stack += u32::from(own);
@@ -276,7 +279,7 @@ impl Objects {
 
     /// A process has ended or become another program: what its blocks were is over.
     pub fn release_all(&mut self, blocks: &mut Blocks, time_ns: u64) {
-        let Blocks { by_start, declared } = std::mem::take(blocks);
+        let Blocks { by_start, declared, .. } = std::mem::take(blocks);
         for (_, block) in declared.into_iter().chain([by_start]).flatten() {
             if block.own {
                 dies(&mut self.rows[block.object.0 as usize], time_ns);
@@ -339,7 +342,7 @@ impl Objects {
     /// The object that a mapping is, when nothing finer is known.
     pub fn of_mapping(&mut self, process: ProcessId, vma: &Vma, time_ns: u64) -> ObjectId {
         let path = vma.path.to_string_lossy();
-        let mut size = vma.end - vma.start;
+        let size = vma.end - vma.start;
         if vma.permissions.execute
             && let Some((module, _, _)) = &vma.image
         {
@@ -349,10 +352,7 @@ impl Objects {
             });
         }
         let (key, kind, name) = match path.as_ref() {
-            "[heap]" => {
-                let name = if self.every { "heap beside its blocks" } else { tables::UNSAMPLED_BLOCKS };
-                (Key::SmallHeap(process), ObjectKind::Heap, name.to_owned())
-            }
+            "[heap]" => return self.small_blocks(process, vma, time_ns),
             _ if vma.is_file() => (Key::File(process, path.to_string()), ObjectKind::File, path.into_owned()),
             _ if vma.permissions.execute => (
                 Key::File(process, path.to_string()),
@@ -370,10 +370,6 @@ impl Objects {
                 "anonymous memory whose allocation was not observed".to_owned(),
             ),
         };
-        if name == tables::UNSAMPLED_BLOCKS {
-            // How much of the heap these blocks are nobody knows.
-            size = 0;
-        }
         if kind != ObjectKind::File || vma.segment == 0 {
             return self.keyed(key, |id| plain(process, id, kind, name, vma.start, size, time_ns));
         }
@@ -386,6 +382,18 @@ impl Objects {
             (row.size, row.count) = (row.size.saturating_add(new), row.count.max(1));
         }
         id
+    }
+
+    /// What the C library's allocator has beside blocks that are known.
+    pub fn small_blocks(&mut self, process: ProcessId, vma: &Vma, time_ns: u64) -> ObjectId {
+        // How much of the heap blocks are that were not sampled nobody knows.
+        let (name, size) = match self.every {
+            true => ("heap beside its blocks", vma.end - vma.start),
+            false => (tables::UNSAMPLED_BLOCKS, 0),
+        };
+        self.keyed(Key::SmallHeap(process), |id| {
+            plain(process, id, ObjectKind::Heap, name.to_owned(), vma.start, size, time_ns)
+        })
     }
 
     /// The heap of Go's runtime, where its parts are not known.

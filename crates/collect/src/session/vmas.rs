@@ -56,6 +56,11 @@ impl Vma {
         self.inode != 0 && !is_anonymous_name(&self.path)
     }
 
+    /// Whether it is memory of its own that has no name.
+    pub fn is_plain(&self) -> bool {
+        self.path.as_os_str().is_empty() && self.segment == 0 && !self.permissions.execute
+    }
+
     /// What tells shared memory from other such: the kernel's number of it, and its name, which it may have lost since.
     pub fn segment_of(shared: bool, inode: u64, path: &Path) -> u64 {
         let name = path.as_os_str().as_encoded_bytes();

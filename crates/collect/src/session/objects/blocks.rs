@@ -1,7 +1,7 @@
 //! The heap blocks of a process while they live.
 
 use numalens_profile::ids::{ObjectId, Page};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A heap block while it lives.
@@ -46,6 +46,22 @@ pub struct Blocks {
     /// Those that an allocator of the program's own has carved out of others, or of any memory; behind them those that
     /// were carved out of these, and so on.
     pub declared: Vec<Level>,
+    /// Where the C library's allocator has given blocks that are parts of larger memory: arenas of threads are mapped
+    /// where nobody sees it.
+    arenas: BTreeSet<Arena>,
+}
+
+/// A part of the address space in which there are blocks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Arena(u64);
+
+impl Arena {
+    /// Bytes: as one grows by at least.
+    const BYTES_LOG2: u32 = 17;
+
+    fn of(address: u64) -> Self {
+        Arena(address >> Self::BYTES_LOG2)
+    }
 }
 
 /// Blocks that were declared have so many around them at most: what lies deeper ends what it overlaps.
@@ -75,6 +91,19 @@ fn owner_in(level: &Level, page: Page) -> Owner {
 }
 
 impl Blocks {
+    /// The C library's allocator has given a block that is part of larger memory.
+    pub fn note_arena(&mut self, address: u64) {
+        self.arenas.insert(Arena::of(address));
+    }
+
+    /// Whether it gives blocks out of `memory`, a mapping that nobody has told of: it has given some there; or the
+    /// mapping begins as glibc's arenas do (HEAP_MAX_SIZE), of which no block need be known.
+    pub fn is_arena(&self, memory: Range<u64>) -> bool {
+        const BEGINS_AT: u64 = 64 << 20;
+        let has_blocks = || self.arenas.range(Arena::of(memory.start)..=Arena::of(memory.end - 1)).next().is_some();
+        !self.arenas.is_empty() && (memory.start % BEGINS_AT == 0 || has_blocks())
+    }
+
     /// The innermost level first.
     fn levels(&self) -> impl Iterator<Item = &Level> {
         self.declared.iter().rev().chain([&self.by_start])

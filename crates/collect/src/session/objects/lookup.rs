@@ -67,6 +67,9 @@ impl Objects {
         match threads.stack_owner(process, vma, time_ns) {
             Some((thread, tid)) => self.stack_of(process.id, thread, tid, vma.start..vma.end, time_ns),
             None if process.variables.is_in_gos_heap(vma.start) => self.go_heap(process.id, vma, time_ns),
+            None if vma.is_plain() && process.blocks.is_arena(vma.start..vma.end) => {
+                self.small_blocks(process.id, vma, time_ns)
+            }
             None => self.of_mapping(process.id, vma, time_ns),
         }
     }
