@@ -77,6 +77,9 @@ impl HeapHandler<'_> {
         match &note.what {
             What::Alloc { call, address, size, map, frames, before, .. } => {
                 if let Some(map) = map {
+                    if *call == Call::Mmap {
+                        self.makes_room(pid, Page::of(*address)..Page::behind(address.saturating_add(*size)), time_ns);
+                    }
                     self.mapped(pid, *address, *size, *map);
                 }
                 let thread = self.session.thread_reports(pid, note.tid, time_ns);
@@ -323,6 +326,18 @@ impl HeapHandler<'_> {
             && live.vmas.find(address).is_none()
         {
             live.map(&mut self.session.images, vma);
+        }
+    }
+
+    /// Something is mapped where pages were whose end nobody has told: those of a block that the C library has unmapped
+    /// itself, which a forked child has from its parent as well.
+    fn makes_room(&mut self, pid: i32, pages: Range<Page>, time_ns: u64) {
+        let Some(live) = self.session.processes.get(pid) else { return };
+        let is_known = live.pages.some_pages(pages.start, 1).0.first().is_some_and(|page| *page < pages.end);
+        let is_pending = || self.session.pending.faults.iter().any(|one| one.pid == pid && pages.contains(&one.page));
+        if is_known || is_pending() {
+            self.session.settle();
+            self.session.pages_gone(pid, pages, time_ns);
         }
     }
 

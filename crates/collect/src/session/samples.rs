@@ -209,7 +209,7 @@ impl SampleHandler<'_> {
         if live.vma(&mut self.session.images, address).is_none() {
             return;
         }
-        let object = self.session.objects.block_or_variable_at(live, address, time_ns);
+        let object = self.session.objects.placed_for(live, &self.session.threads, address, time_ns);
         let Some(vma) = live.vma(&mut self.session.images, address) else { return };
         let process = live.id;
         let known = live.pages.get(page);

@@ -319,7 +319,7 @@ impl BatchSettler<'_> {
         let id = process.id;
         let pinned = self.session.threads.of_process(id).all(|thread| thread.bound.node.is_some());
         let mut alone = Touch::unseen(id, bin, pinned);
-        alone.object = self.session.objects.block_or_variable_at(process, page.address(), time_ns);
+        alone.object = self.session.objects.placed_for(process, &self.session.threads, page.address(), time_ns);
         let by_nobody = self.session.pages.touches.intern(alone);
         let is_virtual = self.session.options.machine.is_virtual;
         let home = home.and_then(|index| u16::try_from(index).ok());

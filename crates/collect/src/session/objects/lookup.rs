@@ -21,6 +21,20 @@ impl Objects {
         self.variable_at(process, address, time_ns).map(|(object, _)| object)
     }
 
+    /// Whose a page is that is placed at `address`: what holds it, or the file or shared memory that is mapped there.
+    pub fn placed_for(
+        &mut self,
+        process: &LiveProcess,
+        threads: &Threads,
+        address: u64,
+        time_ns: u64,
+    ) -> Option<ObjectId> {
+        self.block_or_variable_at(process, address, time_ns).or_else(|| {
+            let vma = process.vmas.find(address).filter(|vma| vma.is_file() || vma.is_shared())?;
+            Some(self.of_memory(process, threads, vma, time_ns))
+        })
+    }
+
     /// The variable that holds `address`, with its addresses.
     pub fn variable_at(&mut self, process: &LiveProcess, address: u64, time_ns: u64) -> Option<(ObjectId, Range<u64>)> {
         if let Some((module, image, bias)) = process.variables.data_of(address) {
