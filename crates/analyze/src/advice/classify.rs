@@ -8,6 +8,7 @@ use super::program::Clusters;
 use super::{causes, evidence};
 use crate::dataset::usages::Usages;
 use crate::facts::contended_lines;
+use crate::facts::objects::is_shared_memory;
 use crate::facts::placement_targets::PlacementTarget;
 use crate::facts::usage::Usage;
 use crate::model::object_group::Group;
@@ -147,7 +148,9 @@ impl Case<'_> {
             return Some((Pattern::HandedOn, Remedy::FreshPages, self.mostly_local(handed_on.own)));
         }
         let of_objects = self.objects.map_or(0.0, |sharing| sharing.main_share(n));
-        if (n == 1 && !self.lies_with_its_user()) || (of_objects >= OWN && self.usage.objects.len() > 1) {
+        // A file is one thing, although each process has it mapped as an object of its own.
+        let are_several = self.usage.objects.len() > 1 && self.target.kind != Some(ObjectKind::File);
+        if (n == 1 && !self.lies_with_its_user()) || (of_objects >= OWN && are_several) {
             return Some((
                 Pattern::PrivateElsewhere,
                 self.made_locally(),
@@ -172,7 +175,9 @@ impl Case<'_> {
     pub(super) fn blocks(&self) -> (Pattern, Remedy, Traffic) {
         let after = self.mostly_local(self.of_pages());
         let unseen = self.target.placed.get(&Placed::Unseen).copied().unwrap_or(0);
-        let by_kernel = unseen * 2 > self.target.bytes || self.target.kind == Some(ObjectKind::File);
+        let of_disk =
+            self.target.kind == Some(ObjectKind::File) && !self.target.example.as_ref().is_some_and(is_shared_memory);
+        let by_kernel = unseen * 2 > self.target.bytes || of_disk;
         match (self.serial_share() >= SERIAL, by_kernel) {
             (true, false) => (Pattern::SerialInitialisation, Remedy::ParallelInitialisation, after),
             // Objects of one line that are each small: one line allocates for all.

@@ -5,10 +5,18 @@ use crate::facts::sorted::Times;
 use crate::model::tally::{Bound, Sums, merge};
 use numalens_profile::ids::{ObjectId, Page};
 use numalens_profile::tables::{Object, ObjectAccess, ObjectBound};
-use numalens_profile::words::Class;
+use numalens_profile::words::{Class, ObjectKind};
 use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::ops::RangeInclusive;
+
+/// How the names of files begin that are memory for several processes: no disk is behind them.
+const SHARED_MEMORY: [&str; 5] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "shared memory"];
+
+/// Whether an object is memory that processes share.
+pub fn is_shared_memory(object: &Object) -> bool {
+    object.kind == ObjectKind::File && SHARED_MEMORY.iter().any(|begin| object.name.starts_with(begin))
+}
 
 /// Which accesses of objects are told apart.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
