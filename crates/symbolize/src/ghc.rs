@@ -61,6 +61,15 @@ pub(crate) fn decode(name: &str, origin: Origin) -> Option<String> {
     })
 }
 
+/// The linker name of code that has none, before what `name` is in a file: functions that a module does not export
+/// stand before or between those that it does.
+pub(crate) fn local_code_before(name: &str) -> Option<String> {
+    let (stem, _) = SUFFIXES.iter().find_map(|(suffix, shown)| Some((name.strip_suffix(suffix)?, shown)))?;
+    let parts: Vec<&str> = stem.split('_').collect();
+    let module = parts.iter().take(2).position(|part| part.starts_with(|c: char| c.is_ascii_uppercase()))?;
+    Some(format!("{}_localz20Ucode_info", parts[..=module].join("_")))
+}
+
 /// `vector` of `vector-0.13.1.0-AbCdEf`.
 fn package_name(package: &str) -> &str {
     let version = |(at, _): &(usize, &str)| package[at + 1..].starts_with(|c: char| c.is_ascii_digit());
@@ -177,6 +186,15 @@ mod tests {
         ] {
             assert_eq!(decode(linker, Origin::Unknown).as_deref(), Some(readable), "{linker}");
         }
+    }
+
+    #[test]
+    fn code_without_a_name_is_its_modules() {
+        let named = |name| decode(&local_code_before(name)?, Origin::Haskell);
+        assert_eq!(named("Main_main1_info").as_deref(), Some("Main.local code"));
+        assert_eq!(named("base_GHCziBase_map_info").as_deref(), Some("base:GHC.Base.local code"));
+        assert_eq!(named("stg_ap_v_info"), None);
+        assert_eq!(named("main"), None);
     }
 
     #[test]

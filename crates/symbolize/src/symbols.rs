@@ -7,9 +7,11 @@
 //! address, an enclosing one is looked for in a second walk (assembly has entry points inside functions). A symbol
 //! without size reaches to the next one. Between symbols there is no name: in a stripped library the exported function
 //! before an address is most often not the function of the address. GHC is the exception: a function's continuations
-//! follow it without symbols of their own, so there the gap is the function's.
+//! follow it without symbols of their own, so there the gap is the function's. Before the first one of a module, behind
+//! a symbol of C, lies what the module does not export: `Main.local code`.
 
 use crate::elf::{self, Bytes};
+use crate::ghc;
 use crate::places::Places;
 use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SymbolKind};
 use rustc_hash::FxHashMap;
@@ -56,6 +58,12 @@ enum End {
 /// Of names for one start: code before labels before data, then global names, then those with fewer leading underscores
 /// (`malloc` before `__libc_malloc`), then shorter ones.
 type Rank = (u8, u8, Reverse<usize>, Reverse<usize>);
+
+/// Functions of the files that C's linker puts before the program's code. They have no sizes, and what follows is not
+/// theirs.
+const START_FILES: [&[u8]; 5] =
+    [b"frame_dummy", b"register_tm_clones", b"deregister_tm_clones", b"__do_global_dtors_aux", b"_start"];
+const LARGEST_OF_START_FILES: u64 = 64;
 
 /// How often a symbol may enclose an asked address in the second walk, all in all; a damaged table could enclose all by
 /// all.
@@ -162,7 +170,15 @@ fn enclose(files: &[object::File<'_>], answer: &mut Answer, open: Vec<Open<'_>>)
     let addresses: Vec<u64> = open.iter().map(|open| open.address).collect();
     let places = Places::new(&addresses);
     let mut left = MOST_ENCLOSURES;
+    // By address: the first function of GHC's above it and below the next address.
+    let mut above: Vec<Option<Candidate<'_>>> = vec![None; open.len()];
     walk(files, &mut false, |candidate| {
+        if candidate.is_haskell()
+            && let Some(below) = places.at_or_above(candidate.start).checked_sub(1)
+            && above[below].is_none_or(|first| candidate.start < first.start)
+        {
+            above[below] = Some(candidate);
+        }
         let End::At(end) = candidate.end else { return };
         let (first, last) = (places.at_or_above(candidate.start), places.at_or_above(end));
         let count = last.saturating_sub(first).min(left);
@@ -172,9 +188,14 @@ fn enclose(files: &[object::File<'_>], answer: &mut Answer, open: Vec<Open<'_>>)
         }
     });
     let sections: Vec<Range<u64>> = files.iter().flat_map(|file| code_sections(file).into_values()).collect();
-    for (Open { address, index, nearest }, enclosing) in open.into_iter().zip(best) {
-        let continued = answer.haskell && nearest.is_haskell() && nearest.reaches(address, &sections);
-        answer.symbols[index] = enclosing.or(continued.then_some(nearest)).map(|candidate| candidate.symbol());
+    let mut next: Option<Candidate<'_>> = None;
+    for ((Open { address, index, nearest }, enclosing), above) in open.into_iter().zip(best).zip(above).rev() {
+        next = above.or(next);
+        let in_haskell = answer.haskell && nearest.reaches(address, &sections);
+        let continued = in_haskell && nearest.is_haskell();
+        let known = enclosing.or(continued.then_some(nearest)).map(|candidate| candidate.symbol());
+        let local = || next.filter(|next| in_haskell && next.reaches(address, &sections))?.local_code(&nearest);
+        answer.symbols[index] = known.or_else(local);
     }
 }
 
@@ -196,6 +217,12 @@ impl Candidate<'_> {
     /// Whether `address` is in the section where the symbol starts.
     fn reaches(&self, address: u64, sections: &[Range<u64>]) -> bool {
         sections.iter().any(|section| section.contains(&self.start) && section.contains(&address))
+    }
+
+    /// What lies between a symbol of C and it, which is GHC's.
+    fn local_code(&self, before: &Candidate<'_>) -> Option<Symbol> {
+        let (End::At(start) | End::Section(start)) = before.end;
+        Some(Symbol { name: ghc::local_code_before(std::str::from_utf8(self.name).ok()?)?.into(), start })
     }
 
     fn symbol(&self) -> Symbol {
@@ -274,6 +301,9 @@ fn walk_file<'a>(file: &object::File<'a>, haskell: &mut bool, sink: &mut impl Fn
         let length = name.iter().position(|byte| *byte == b'@').unwrap_or(name.len());
         let underscores = name.iter().take_while(|byte| **byte == b'_').count();
         let end = match symbol.size() {
+            0 if START_FILES.contains(&name) => {
+                End::At(symbol.address().saturating_add(LARGEST_OF_START_FILES).min(section.end))
+            }
             0 => End::Section(section.end),
             size => End::At(symbol.address().saturating_add(size).min(section.end)),
         };

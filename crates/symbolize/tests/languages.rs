@@ -59,6 +59,31 @@ fn haskell() {
     }
 }
 
+/// Functions that a module does not export have no symbols: before its first one stands what the linker has put there.
+#[test]
+fn haskell_that_is_not_exported() {
+    if is_missing("ghc") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let main = "module Main (main) where\nimport System.Environment\n\
+        steps :: Int -> Int -> Int\nsteps n acc | n == 1 = acc\n            | even n = steps (n `div` 2) (acc + 1)\n            \
+        | otherwise = steps (3 * n + 1) (acc + 1)\n{-# NOINLINE steps #-}\n\
+        main :: IO ()\nmain = getArgs >>= mapM_ (\\n -> print (steps (read n) 0))\n";
+    fs::write(dir.path().join("main.hs"), main).unwrap();
+    run("ghc", dir.path(), &["-O1", "main.hs", "-o", "app"]);
+    let app = dir.path().join("app");
+    let text = run("nm", dir.path(), &["-n", "app"]);
+    let mut after = text.lines().skip_while(|line| !line.ends_with(" t frame_dummy"));
+    let [start, end] =
+        [(); 2].map(|()| u64::from_str_radix(after.next().unwrap().split(' ').next().unwrap(), 16).unwrap());
+    assert!(end - start > 200, "{start:#x} {end:#x}");
+    let outcome = symbolize(&app.to_string_lossy(), "", &[start, start + 100, end - 1, end], &options(&[]));
+    let names: Vec<String> = levels(&outcome, 4).iter().map(|levels| levels[0].0.clone()).collect();
+    assert_eq!(names[..3], ["frame_dummy", "Main.local code", "Main.local code"]);
+    assert!(names[3].starts_with("Main.") && names[3] != names[2], "{names:?}");
+}
+
 #[test]
 fn go() {
     if is_missing("go") {

@@ -8,7 +8,8 @@
 //!   nothing is.
 //! - What changes it (`mprotect`, `mbind`, `mlock` and the like): `ENOMEM` or `EFAULT`, as where nothing is.
 //!
-//! What is refused the collector reports. Without a fixed place, the kernel maps beside what is there.
+//! What is refused the collector reports, unless the call asks whether the place is free (`MAP_FIXED_NOREPLACE`), as the
+//! Java machine does at a dozen places. Without a fixed place, the kernel maps beside what is there.
 
 use super::call::ENOMEM;
 use crate::code::Code;
@@ -58,17 +59,24 @@ pub struct Refusal {
     range: Range<u64>,
     /// The kernel's word.
     error: u64,
+    /// The call expects to be refused where something is.
+    expected: bool,
 }
 
 impl Claim {
     /// A call that puts something else in a range, or gets an error.
     pub fn takes(name: &'static str, range: Range<u64>, error: u64) -> Self {
-        Claim::Takes(Refusal { name, range, error })
+        Claim::Takes(Refusal { name, range, error, expected: false })
+    }
+
+    /// A call that puts something in a range if nothing is there, or gets an error.
+    pub fn asks(name: &'static str, range: Range<u64>, error: u64) -> Self {
+        Claim::Takes(Refusal { name, range, error, expected: true })
     }
 
     /// A call that changes what is in a range, or gets an error.
     pub fn changes(name: &'static str, range: Range<u64>, error: u64) -> Self {
-        Claim::Changes(Refusal { name, range, error })
+        Claim::Changes(Refusal { name, range, error, expected: false })
     }
 }
 
@@ -105,7 +113,9 @@ pub fn range_of(address: u64, bytes: u64) -> Range<u64> {
 }
 
 fn refuse(refusal: &Refusal) -> Judgement {
-    report(refusal.name, &refusal.range);
+    if !refusal.expected {
+        report(refusal.name, &refusal.range);
+    }
     Judgement::Refuse(refusal.error)
 }
 

@@ -318,6 +318,34 @@ fn a_table_that_each_thread_of_python_has_of_its_own_is_no_fault() {
     assert_eq!(advice["findings"].as_array().unwrap().iter().find(of_table), None);
 }
 
+/// Each process has the file mapped somewhere else; the first has had a block there.
+#[test]
+fn shared_memory_that_one_process_fills_is_found_by_both_engines() {
+    let lab = Lab::exact();
+    let Some(python) = pythons().pop() else { return };
+    let command = words(&[&python, target("shared_table.py").to_str().unwrap()]);
+    for (engine, turns) in [("exact", "200"), ("sample", "2000")] {
+        let recorded = recorded(&lab, &["--engine", engine, "--machine", "4x1"], &command, &["serial", turns]);
+        let advice = recorded.advice();
+        let finding = &advice["findings"][0];
+        assert_eq!(finding["pattern"], "serial-initialisation", "{engine}: {finding}");
+        let object = &finding["object"];
+        assert_eq!(object["kind"], "file", "{engine}: {finding}");
+        assert!(object["name"].as_str().unwrap().starts_with("/dev/shm/table"), "{engine}: {finding}");
+        assert_eq!(object["size"], 16 << 20, "{engine}: {finding}");
+        let filled = line("shared_table.py", "[filled]");
+        assert_eq!(
+            (&finding["where"]["line"], &finding["where"]["function"]),
+            (&filled.into(), &"fill".into()),
+            "{engine}: {finding}"
+        );
+        let hottest = recorded.report()["lines"][0].clone();
+        assert_eq!(hottest["line"], line("shared_table.py", "[read]"), "{engine}: {hottest}");
+    }
+    let advice = recorded(&lab, &["--machine", "4x1"], &command, &["own", "200"]).advice();
+    assert_eq!(advice["findings"], Value::Array(vec![]));
+}
+
 /// With five isolates, whose code lies within gigabytes that V8 has reserved.
 #[test]
 fn a_table_that_one_thread_of_node_fills_is_found_by_both_engines() {

@@ -5,7 +5,8 @@ use super::lines::Lines;
 use super::python::{At, Python};
 use crate::perf::{executed_ns, monotonic_ns};
 use numalens_profile::python;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::fs;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,6 +56,8 @@ struct Watched {
 #[derive(Default)]
 struct Looks {
     watched: Vec<Watched>,
+    /// Processes that were watched, and those that they have begun.
+    met: FxHashSet<u32>,
     /// Functions that were read, and whether they are the program's own.
     known: FxHashMap<(u32, u64), bool>,
     seen: Seen,
@@ -127,8 +130,24 @@ impl Shared {
 }
 
 impl Looks {
+    /// Looks at the children that interpreters have forked from their first thread: they tell of themselves as well, but
+    /// a worker may be at its end before the collector has read that.
+    fn meet_children(&mut self) {
+        let Looks { watched, met, .. } = self;
+        let mut children = Vec::new();
+        for Watched { pid, python, .. } in watched.iter() {
+            met.insert(*pid);
+            // Kernels without this list have none (CONFIG_PROC_CHILDREN).
+            let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+            let new = list.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).filter(|pid| met.insert(*pid));
+            children.extend(new.map(|pid| Watched { pid, python: python.forked(pid), fruitless: 0 }));
+        }
+        watched.extend(children);
+    }
+
     fn look(&mut self) {
-        let Looks { watched, known, seen } = self;
+        self.meet_children();
+        let Looks { watched, known, seen, .. } = self;
         for Watched { pid, python, fruitless } in watched.iter_mut() {
             let (pid, before) = (*pid, seen.lines.len());
             let functions = &mut seen.functions;

@@ -189,6 +189,12 @@ impl Python {
         })
     }
 
+    /// The interpreter of a forked child, which has the same memory.
+    pub fn forked(&self, pid: u32) -> Self {
+        let &Python { layout, code_type, interpreter, told, .. } = self;
+        Python { layout, code_type, memory: Memory(pid as i32), interpreter, told, known: self.known.clone() }
+    }
+
     /// Calls `found` for each thread that executes Python, with its number in the kernel and its innermost frame of the
     /// program's own, or where there is none the innermost. `is_own` says which are.
     pub fn each(&mut self, mut is_own: impl FnMut(&Python, At) -> bool, mut found: impl FnMut(u32, At)) {

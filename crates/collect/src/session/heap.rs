@@ -330,15 +330,15 @@ impl HeapHandler<'_> {
     }
 
     /// Something is mapped where pages were whose end nobody has told: those of a block that the C library has unmapped
-    /// itself, which a forked child has from its parent as well.
-    fn makes_room(&mut self, pid: i32, pages: Range<Page>, time_ns: u64) {
-        let Some(live) = self.session.processes.get(pid) else { return };
-        let is_known = live.pages.some_pages(pages.start, 1).0.first().is_some_and(|page| *page < pages.end);
-        let is_pending = || self.session.pending.faults.iter().any(|one| one.pid == pid && pages.contains(&one.page));
-        if is_known || is_pending() {
+    /// itself, which a forked child has from its parent as well. What was found there since is of the new mapping.
+    fn makes_room(&mut self, pid: i32, mapped: Range<Page>, time_ns: u64) {
+        let is_pending = self.session.pending.faults.iter().any(|one| one.pid == pid && mapped.contains(&one.page));
+        if is_pending {
             self.session.settle();
-            self.session.pages_gone(pid, pages, time_ns);
         }
+        let bin = self.session.bin(time_ns);
+        let Some(live) = self.session.processes.get_mut(pid) else { return };
+        self.session.pages.made_room(live, mapped, bin);
     }
 
     /// A thread has changed its memory policy: asks which one it has now.

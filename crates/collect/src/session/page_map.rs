@@ -137,6 +137,11 @@ impl PageMap {
 
     /// Forgets the pages in `first..end` and returns them as runs.
     pub fn forget(&mut self, first: Page, end: Page) -> Vec<Run> {
+        self.forget_where(first, end, |_| true)
+    }
+
+    /// Forgets those of the pages in `first..end` that `is_meant`, and returns them as runs.
+    pub fn forget_where(&mut self, first: Page, end: Page, is_meant: impl Fn(&PageState) -> bool) -> Vec<Run> {
         let mut gone = Runs::default();
         // What programs and their agents say may be anything.
         if first >= end {
@@ -149,17 +154,17 @@ impl PageMap {
             let base = number * CHUNK;
             let from = first.0.max(base) - base;
             let to = (end.0.min(base + CHUNK)).saturating_sub(base);
-            for at in from..to {
-                if let Some(state) = chunk.state(at as usize) {
-                    gone.add(Page(base + at), state);
-                }
-            }
-            if (from, to) == (0, CHUNK) {
+            let known = (from..to).filter_map(|at| Some((at, chunk.state(at as usize)?)));
+            let (meant, kept): (Vec<_>, Vec<_>) = known.partition(|(_, state)| is_meant(state));
+            meant.iter().for_each(|&(at, state)| gone.add(Page(base + at), state));
+            if (from, to) == (0, CHUNK) && kept.is_empty() {
                 self.chunks.remove(&number);
-            } else if to > from {
+            } else if to > from && (kept.is_empty() || !meant.is_empty()) {
                 let chunk = Rc::make_mut(chunk);
-                chunk.touch[from as usize..to as usize].fill(NO_TOUCH);
-                chunk.home[from as usize..to as usize].fill(NO_HOME);
+                for (at, _) in meant {
+                    chunk.touch[at as usize] = NO_TOUCH;
+                    chunk.home[at as usize] = NO_HOME;
+                }
                 chunk.size_asked = 0;
                 chunk.had_holes |= chunk.huge;
                 chunk.huge = false;

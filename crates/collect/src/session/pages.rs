@@ -16,6 +16,7 @@ use numalens_profile::tables;
 use numalens_profile::words::Fault;
 use numalens_topology::{Machine, NodeId};
 use segments::Segments;
+use std::ops::Range;
 
 /// What is known of pages beside the map that each process has of its own.
 pub struct Pages {
@@ -70,6 +71,17 @@ impl Pages {
         let gone = process.pages.forget(first, end);
         self.close_runs(process.id, &gone, Some(bin));
         gone
+    }
+
+    /// Something else was mapped in `bin` where pages were: those have gone that were placed before.
+    pub fn made_room(&mut self, process: &mut LiveProcess, mapped: Range<Page>, bin: Bin) {
+        let (id, touches) = (process.id, &self.touches);
+        let is_older = |state: &PageState| {
+            let touch = touches.get(state.touch);
+            touch.process != id || touch.bin < bin
+        };
+        let gone = process.pages.forget_where(mapped.start, mapped.end, is_older);
+        self.close_runs(id, &gone, Some(bin));
     }
 
     /// Pages of a process have gone, or live elsewhere: their periods end, in the bin `end` if the process goes on.

@@ -32,7 +32,7 @@ impl Change for Map {
         let flags = arguments[3] as u32;
         let place = range_of(arguments[0], arguments[1]);
         match () {
-            () if flags & raw::MAP_FIXED_NOREPLACE != 0 => Claim::takes("mmap", place, errno(EEXIST)),
+            () if flags & raw::MAP_FIXED_NOREPLACE != 0 => Claim::asks("mmap", place, errno(EEXIST)),
             () if is_fixed(arguments) => Claim::takes("mmap", place, ENOMEM),
             () => Claim::Nothing,
         }
