@@ -236,7 +236,9 @@ impl Code {
         // A line of the program's own; else a function of its own (no debug information); else whatever did it.
         let found = |place: &dyn Fn(SiteId) -> Option<OwnPlace>| {
             let (level, place) = outwards.iter().enumerate().find_map(|(level, site)| Some((level, place(*site)?)))?;
-            let called = level.checked_sub(1).and_then(|inner| outwards.get(inner));
+            // Nothing was executed at address 0: that is where a stack could not be followed.
+            let is_code = |site: &&SiteId| self.module_name_and_address(**site) != (None, 0);
+            let called = level.checked_sub(1).and_then(|inner| outwards.get(inner)).filter(is_code);
             Some(OwnPlace { via: place.via.or_else(|| called.map(|site| self.outermost(*site))), ..place })
         };
         let own_function = |site| {

@@ -324,7 +324,7 @@ fn shared_memory_that_one_process_fills_is_found_by_both_engines() {
     let lab = Lab::exact();
     let Some(python) = pythons().pop() else { return };
     let command = words(&[&python, target("shared_table.py").to_str().unwrap()]);
-    for (engine, turns) in [("exact", "200"), ("sample", "2000")] {
+    for (engine, turns) in [("exact", "1000"), ("sample", "2000")] {
         let recorded = recorded(&lab, &["--engine", engine, "--machine", "4x1"], &command, &["serial", turns]);
         let advice = recorded.advice();
         let finding = &advice["findings"][0];
@@ -339,8 +339,12 @@ fn shared_memory_that_one_process_fills_is_found_by_both_engines() {
             (&filled.into(), &"fill".into()),
             "{engine}: {finding}"
         );
-        let hottest = recorded.report()["lines"][0].clone();
-        assert_eq!(hottest["line"], line("shared_table.py", "[read]"), "{engine}: {hottest}");
+        // Workers are looked at as soon as they are forked; few of a busy machine may be missed in a tenth of a second.
+        let lines = recorded.report()["lines"].clone();
+        let read = line("shared_table.py", "[read]");
+        let share = |row: &Value| row["share"].as_f64().unwrap();
+        let read: f64 = lines.as_array().unwrap().iter().filter(|row| row["line"] == read).map(share).sum();
+        assert!(read > 20.0, "{engine}: {lines}");
     }
     let advice = recorded(&lab, &["--machine", "4x1"], &command, &["own", "200"]).advice();
     assert_eq!(advice["findings"], Value::Array(vec![]));
