@@ -31,6 +31,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("numalens-symbolize", &["numalens-topology", "numalens-pclntab", "numalens-profile"]),
     ("numalens-simulate", &["numalens-topology"]),
+    ("numalens-rules", &["numalens-topology"]),
     ("numalens-analyze", &["numalens-topology", "numalens-profile", "numalens-simulate"]),
     // Its tests look at what was imported.
     ("numalens-import", &["numalens-topology", "numalens-profile", "numalens-analyze"]),
