@@ -13,11 +13,11 @@
  *  1. Nothing is asked of the machine within a collection: only memory is read there.
  *  2. An object has the address that its handle leads to. A weak reference keeps track of it: afterwards it is where
  *     that leads. HotSpot's handles are pointers to a pointer, with marks in the lowest bits.
- *  3. A thread's allocation buffer has sampling points when it is given to the thread. That of the first thread is there
- *     before any can be asked for, and may be larger than all that a program makes: its first sample stands for what
- *     lies before it as well, from an object on that was made when the interface was asked for.
- *  4. Where that pointer is not the address alone (ZGC's have colours), only what no collection moves is told: objects
- *     that have a page of their own. They end where others begin. */
+ *  3. Where that pointer is not the address alone (ZGC's have colours), only what no collection moves is told: objects
+ *     that have a page of their own. They end where others begin.
+ *  4. A thread's allocation buffer has sampling points when it is given to the thread. That of the first thread is
+ *     there before any can be asked for, and may be larger than all that a program makes: its first sample stands for
+ *     what lies before it as well, from an object on that was made when the interface was asked for. */
 #include "runtime_log.h"
 #include "../../../include/numalens.h"
 

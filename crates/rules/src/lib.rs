@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A rule has a *matcher*, which says of what it speaks ([`Matcher`]), and an *action* ([`Action`]). Rules are tried in
-//! the order in which they stand; the first that matches is applied. What is in the file and nobody knows is an error: a
-//! word with a slip in it must not be a rule that does nothing.
+//! the order in which they stand; the first that matches is applied. What is in the file and nobody knows is an error:
+//! a word with a slip in it must not be a rule that does nothing.
 
 mod action;
 mod error;

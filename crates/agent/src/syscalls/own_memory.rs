@@ -8,8 +8,8 @@
 //!   nothing is.
 //! - What changes it (`mprotect`, `mbind`, `mlock` and the like): `ENOMEM` or `EFAULT`, as where nothing is.
 //!
-//! What is refused the collector reports, unless the call asks whether the place is free (`MAP_FIXED_NOREPLACE`), as the
-//! Java machine does at a dozen places. Without a fixed place, the kernel maps beside what is there.
+//! What is refused the collector reports, unless the call asks whether the place is free (`MAP_FIXED_NOREPLACE`), as
+//! the Java machine does at a dozen places. Without a fixed place, the kernel maps beside what is there.
 
 use super::call::ENOMEM;
 use crate::code::Code;

@@ -130,8 +130,8 @@ impl Shared {
 }
 
 impl Looks {
-    /// Looks at the children that interpreters have forked from their first thread: they tell of themselves as well, but
-    /// a worker may be at its end before the collector has read that.
+    /// Looks at the children that interpreters have forked from their first thread: they tell of themselves as well,
+    /// but a worker may be at its end before the collector has read that.
     fn meet_children(&mut self) {
         let Looks { watched, met, .. } = self;
         let mut children = Vec::new();

@@ -77,10 +77,7 @@ impl HeapHandler<'_> {
         match &note.what {
             What::Alloc { call, address, size, map, frames, before, .. } => {
                 if let Some(map) = map {
-                    if *call == Call::Mmap {
-                        self.makes_room(pid, Page::of(*address)..Page::behind(address.saturating_add(*size)), time_ns);
-                    }
-                    self.mapped(pid, *address, *size, *map);
+                    self.mapped(pid, (*call, *address, *size), *map, time_ns);
                 }
                 let thread = self.session.thread_reports(pid, note.tid, time_ns);
                 let new = self.allocated(notes, note, time_ns, thread);
@@ -315,7 +312,16 @@ impl HeapHandler<'_> {
         });
     }
 
-    fn mapped(&mut self, pid: i32, address: u64, size: u64, (protection, flags, offset): (u32, u32, u64)) {
+    fn mapped(
+        &mut self,
+        pid: i32,
+        (call, address, size): (Call, u64, u64),
+        (protection, flags, offset): (u32, u32, u64),
+        time_ns: u64,
+    ) {
+        if call == Call::Mmap {
+            self.makes_room(pid, Page::of(address)..Page::behind(address.saturating_add(size)), time_ns);
+        }
         if flags & ANONYMOUS == 0 {
             // A file's mapping comes from the kernel, with its name.
             return;

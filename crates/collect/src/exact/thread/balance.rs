@@ -42,8 +42,8 @@ impl Balance {
     /// counted and not made, or one that was between its two counters. Which sites these are is not known; those that
     /// are executed most are the likeliest. Returns what is more than that: the executions of a last page that was
     /// being settled, which were made, and belong to pages. Where it goes on ([`Poll::Cut`]), all that was counted
-    /// since its pages were read. `spare`: how many accesses of a site may be taken back; those that missed a cache were
-    /// made, as misses are counted behind.
+    /// since its pages were read. `spare`: how many accesses of a site may be taken back; those that missed a cache
+    /// were made, as misses are counted behind.
     #[must_use]
     pub fn end(
         &self,
