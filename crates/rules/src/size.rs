@@ -3,18 +3,12 @@
 use std::fmt;
 
 /// Blocks of which sizes a rule speaks, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SizeRange {
     /// The smallest.
     pub least: u64,
     /// The largest; none: any.
     pub most: Option<u64>,
-}
-
-impl Default for SizeRange {
-    fn default() -> Self {
-        SizeRange { least: 0, most: None }
-    }
 }
 
 const UNITS: [(&str, u32); 5] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10), ("B", 0)];

@@ -101,7 +101,7 @@ impl Blocks {
     pub fn is_arena(&self, memory: Range<u64>) -> bool {
         const BEGINS_AT: u64 = 64 << 20;
         let has_blocks = || self.arenas.range(Arena::of(memory.start)..=Arena::of(memory.end - 1)).next().is_some();
-        !self.arenas.is_empty() && (memory.start % BEGINS_AT == 0 || has_blocks())
+        !self.arenas.is_empty() && (memory.start.is_multiple_of(BEGINS_AT) || has_blocks())
     }
 
     /// The innermost level first.
