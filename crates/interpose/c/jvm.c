@@ -248,6 +248,7 @@ static struct { environment jni; struct object *place; } first_buffer;
 #define LARGEST_BUFFER (UINT64_C(4) << 20)
 
 static void begin_first_buffer(environment jni) {
+    if (numalens_every) return; /* then a sample stands for itself alone */
     void *made = ((void *(*)())(*jni)[NEW_BYTE_ARRAY])(jni, 0);
     struct object *place = made ? take_place(jni) : NULL;
     if (place) {
@@ -269,7 +270,6 @@ static void tell_first_buffer(const struct object *sample, uint64_t mean) {
     *is = *like;
     is->around = bytes;
     if (is_before && tell_object(place, bytes)) {
-        is->around = like->around;
         __atomic_store_n(&place->state, LIVES, __ATOMIC_RELEASE);
     } else {
         leave(place, DEAD);

@@ -133,8 +133,8 @@ HIDDEN int numalens_told_object(const struct told_object *object);
 
 /* python.c */
 HIDDEN void numalens_find_python(void);
-/* The frames of this thread, at most so many, innermost first; 0: none */
 HIDDEN void numalens_python_forked(void);
+/* The frames of this thread, at most so many, innermost first; 0: none */
 HIDDEN int numalens_python_frames(struct numalens_frame *frames, int most);
 
 extern char **environ __attribute__((weak));

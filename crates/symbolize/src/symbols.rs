@@ -59,11 +59,10 @@ enum End {
 /// (`malloc` before `__libc_malloc`), then shorter ones.
 type Rank = (u8, u8, Reverse<usize>, Reverse<usize>);
 
-/// Functions of the files that C's linker puts before the program's code. They have no sizes, and what follows is not
-/// theirs.
-const START_FILES: [&[u8]; 5] =
-    [b"frame_dummy", b"register_tm_clones", b"deregister_tm_clones", b"__do_global_dtors_aux", b"_start"];
-const LARGEST_OF_START_FILES: u64 = 64;
+/// The last function of the files that C's linker puts before the program's code. It has no size, a jump or two, and
+/// what follows is not its.
+const LAST_OF_START_FILES: &[u8] = b"frame_dummy";
+const ITS_BYTES: u64 = 16;
 
 /// How often a symbol may enclose an asked address in the second walk, all in all; a damaged table could enclose all by
 /// all.
@@ -170,12 +169,12 @@ fn enclose(files: &[object::File<'_>], answer: &mut Answer, open: Vec<Open<'_>>)
     let addresses: Vec<u64> = open.iter().map(|open| open.address).collect();
     let places = Places::new(&addresses);
     let mut left = MOST_ENCLOSURES;
-    // By address: the first function of GHC's above it and below the next address.
+    // By address: the first symbol above it and below the next address, GHC's before others.
     let mut above: Vec<Option<Candidate<'_>>> = vec![None; open.len()];
     walk(files, &mut false, |candidate| {
-        if candidate.is_haskell()
-            && let Some(below) = places.at_or_above(candidate.start).checked_sub(1)
-            && above[below].is_none_or(|first| candidate.start < first.start)
+        let order = |one: &Candidate<'_>| (one.start, !one.is_haskell());
+        if let Some(below) = places.at_or_above(candidate.start).checked_sub(1)
+            && above[below].is_none_or(|first| order(&candidate) < order(&first))
         {
             above[below] = Some(candidate);
         }
@@ -194,7 +193,10 @@ fn enclose(files: &[object::File<'_>], answer: &mut Answer, open: Vec<Open<'_>>)
         let in_haskell = answer.haskell && nearest.reaches(address, &sections);
         let continued = in_haskell && nearest.is_haskell();
         let known = enclosing.or(continued.then_some(nearest)).map(|candidate| candidate.symbol());
-        let local = || next.filter(|next| in_haskell && next.reaches(address, &sections))?.local_code(&nearest);
+        let local = || {
+            next.filter(|next| in_haskell && next.is_haskell() && next.reaches(address, &sections))?
+                .local_code(&nearest)
+        };
         answer.symbols[index] = known.or_else(local);
     }
 }
@@ -301,9 +303,7 @@ fn walk_file<'a>(file: &object::File<'a>, haskell: &mut bool, sink: &mut impl Fn
         let length = name.iter().position(|byte| *byte == b'@').unwrap_or(name.len());
         let underscores = name.iter().take_while(|byte| **byte == b'_').count();
         let end = match symbol.size() {
-            0 if START_FILES.contains(&name) => {
-                End::At(symbol.address().saturating_add(LARGEST_OF_START_FILES).min(section.end))
-            }
+            0 if name == LAST_OF_START_FILES => End::At(symbol.address().saturating_add(ITS_BYTES).min(section.end)),
             0 => End::Section(section.end),
             size => End::At(symbol.address().saturating_add(size).min(section.end)),
         };

@@ -78,7 +78,7 @@ fn haskell_that_is_not_exported() {
     let [start, end] =
         [(); 2].map(|()| u64::from_str_radix(after.next().unwrap().split(' ').next().unwrap(), 16).unwrap());
     assert!(end - start > 200, "{start:#x} {end:#x}");
-    let outcome = symbolize(&app.to_string_lossy(), "", &[start, start + 100, end - 1, end], &options(&[]));
+    let outcome = symbolize(&app.to_string_lossy(), "", &[start, start + 16, end - 1, end], &options(&[]));
     let names: Vec<String> = levels(&outcome, 4).iter().map(|levels| levels[0].0.clone()).collect();
     assert_eq!(names[..3], ["frame_dummy", "Main.local code", "Main.local code"]);
     assert!(names[3].starts_with("Main.") && names[3] != names[2], "{names:?}");

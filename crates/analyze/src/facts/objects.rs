@@ -10,8 +10,9 @@ use numalens_topology::NodeId;
 use rustc_hash::FxHashMap;
 use std::ops::RangeInclusive;
 
-/// How the names of files begin that are memory for several processes: no disk is behind them.
-const SHARED_MEMORY: [&str; 5] = ["/dev/shm/", "/memfd:", "/SYSV", "/dev/zero", "shared memory"];
+/// How the names of files begin that are memory for several processes, no disk behind them: those of shm_open, and
+/// what has no file.
+const SHARED_MEMORY: [&str; 2] = ["/dev/shm/", "shared memory"];
 
 /// Whether an object is memory that processes share.
 pub fn is_shared_memory(object: &Object) -> bool {

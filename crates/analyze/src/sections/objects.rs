@@ -195,8 +195,8 @@ fn unattributed(dataset: &Dataset) -> BTreeMap<ProcessId, u64> {
 /// object, and no block of that heap.
 fn beyond(dataset: &Dataset, group: &Group, row: &Row, rest: &BTreeMap<ProcessId, u64>) -> u64 {
     let of_blocks = matches!(group, Group::Allocated { stack, site, .. } if stack.is_some() || site.is_some());
-    let asked_by = row.example.as_ref().and_then(|object| dataset.code.walk(object.stack?).next());
-    let is_of_runtime = asked_by.and_then(|site| dataset.code.module_name_and_address(site).0) == Some(MADE);
+    let asked_at = row.example.as_ref().and_then(|object| object.site);
+    let is_of_runtime = asked_at.and_then(|site| dataset.code.module_name_and_address(site).0) == Some(MADE);
     if !of_blocks || is_of_runtime || row.size >= row.count.saturating_mul(SAMPLED_BELOW) {
         return 0;
     }

@@ -336,7 +336,8 @@ impl HeapHandler<'_> {
     }
 
     /// Something is mapped where pages were whose end nobody has told: those of a block that the C library has unmapped
-    /// itself, which a forked child has from its parent as well. What was found there since is of the new mapping.
+    /// itself, which a forked child has from its parent as well. What was placed there since, or within the same bin,
+    /// stays.
     fn makes_room(&mut self, pid: i32, mapped: Range<Page>, time_ns: u64) {
         let is_pending = self.session.pending.faults.iter().any(|one| one.pid == pid && mapped.contains(&one.page));
         if is_pending {

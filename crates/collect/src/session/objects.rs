@@ -23,6 +23,9 @@ use std::sync::Arc;
 
 /// Heap blocks from this size on are objects of their own; smaller ones share one per allocation stack.
 const OWN_OBJECT_BYTES: u64 = 64 << 10;
+/// From this size on (glibc's smallest M_MMAP_THRESHOLD) a block may have a mapping of its own, of which an aligned one
+/// does not tell.
+const MAY_HAVE_MAPPING: u64 = 128 << 10;
 /// Objects of their own that one allocation stack may have; later ones share.
 const MOST_PER_STACK: u32 = 64;
 
@@ -116,7 +119,7 @@ impl Objects {
         if !new.within {
             self.release_level(&mut blocks.by_start, range.clone(), new.time_ns);
         }
-        if !self.every && !new.within && !new.whole_pages {
+        if !self.every && !new.within && !new.whole_pages && new.size < MAY_HAVE_MAPPING {
             blocks.note_arena(new.address);
         }
         let of_stack = self.own_per_stack.entry((new.process, new.stack)).or_default();
@@ -241,9 +244,9 @@ impl Objects {
         row.kind == ObjectKind::Heap && row.site.is_none() && row.stack.is_none()
     }
 
-    /// Whether an object stands for plain memory of which nothing else is known.
+    /// Whether an object stands for plain memory of which nothing else is known, or that malloc seems to have.
     pub fn is_anonymous(&self, process: ProcessId, object: ObjectId) -> bool {
-        self.ids.get(&Key::Anonymous(process)) == Some(&object)
+        [Key::Anonymous(process), Key::SmallHeap(process)].iter().any(|key| self.ids.get(key) == Some(&object))
     }
 
     /// Memory was unmapped: what lies in it is gone, of blocks that reach beyond it that part.

@@ -73,7 +73,8 @@ impl Pages {
         gone
     }
 
-    /// Something else was mapped in `bin` where pages were: those have gone that were placed before.
+    /// Something else was mapped in `bin` where pages were: those have gone that another process
+    /// placed, or this one in an earlier bin.
     pub fn made_room(&mut self, process: &mut LiveProcess, mapped: Range<Page>, bin: Bin) {
         let (id, touches) = (process.id, &self.touches);
         let is_older = |state: &PageState| {

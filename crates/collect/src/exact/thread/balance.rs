@@ -19,6 +19,7 @@
 
 use crate::exact::poll::Poll;
 use crate::session::CountedSite;
+use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 
 /// What the pages of a thread have still to follow: reads and writes.
@@ -58,8 +59,11 @@ impl Balance {
             return surplus;
         }
         sites.sort_unstable_by_key(|(at, site)| (Reverse(site.reads.max(site.writes)), *at));
+        // Accesses of one place may be of several homes.
+        let mut taken: FxHashMap<u64, u64> = FxHashMap::default();
         for (at, site) in sites {
-            let most = most.min(spare(*at));
+            let taken = taken.entry(*at).or_default();
+            let most = most.min(spare(*at).saturating_sub(*taken));
             let counts = [&mut site.reads, &mut site.writes];
             // Both, where each access is both.
             let kinds = (0..2).filter(|&kind| *counts[kind] != 0);
@@ -68,6 +72,7 @@ impl Balance {
                 *count -= less;
                 *surplus -= less;
             }
+            *taken += less;
         }
         surplus
     }
